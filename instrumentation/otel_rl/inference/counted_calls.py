@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import sys
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from otel_rl.core.guard import guard
 from otel_rl.inference import tool_round_trips
 from otel_rl.inference.engine_requests import was_aborted
 from otel_rl.telemetry import side_calls
+from otel_rl.telemetry.model_turns import OpenModelCall
 
 if TYPE_CHECKING:
     from otel_rl.inference.answers import Answer
-    from otel_rl.inference.calls import InferenceCall
     from otel_rl.telemetry.judging import Judging
     from otel_rl.telemetry.open_trajectory import OpenTrajectory
 
@@ -22,7 +22,25 @@ _STEPS = "otel_rl.training.steps"
 _SUMMARY = guard("inference.engine_summary")
 
 
-def count(call: InferenceCall, trajectory: OpenTrajectory, *, is_turn: bool, failed: bool) -> None:
+class CountedCall(OpenModelCall, Protocol):
+    """A model call with its answer as far as it has come."""
+
+    answer: Answer
+    #: Whose it is, see ``call_roles``.
+    role: str | None
+    #: Tools that it asks for and the trajectory knows.
+    asked_tools: int
+
+    @property
+    def engine(self) -> tuple[str, int | None, str]:
+        """Address and port of the server, and the model: what its versions of the weights belong to."""
+
+    @property
+    def last_read(self) -> float:
+        """When the program got the last of it, ``time.perf_counter()`` in s."""
+
+
+def count(call: CountedCall, trajectory: OpenTrajectory, *, is_turn: bool, failed: bool) -> None:
     """Count ``call``, which has ended, unless its trajectory has ended before it; an embedding only where it failed."""
     if is_turn:
         if not trajectory.turns.take(call):
@@ -37,7 +55,7 @@ def count(call: InferenceCall, trajectory: OpenTrajectory, *, is_turn: bool, fai
     _add(call, trajectory, call.answer, failed=failed)
 
 
-def count_judge(call: InferenceCall, reward: Judging, *, is_turn: bool, failed: bool) -> None:
+def count_judge(call: CountedCall, reward: Judging, *, is_turn: bool, failed: bool) -> None:
     """Count a judge's ``call``, which has ended, for a reward outside of all trajectories, as :func:`count` does."""
     if is_turn or failed:
         seconds = call.last_read - call.started
@@ -45,12 +63,12 @@ def count_judge(call: InferenceCall, reward: Judging, *, is_turn: bool, failed: 
         reward.call_ended(call.answer.tokens, seconds, failed=failed)
 
 
-def count_so_far(call: InferenceCall, trajectory: OpenTrajectory) -> None:
+def count_so_far(call: CountedCall, trajectory: OpenTrajectory) -> None:
     """Count ``call``, which is open at the end of its trajectory, as far as it has come; more of it may come."""
     _add(call, trajectory, call.answer.so_far(), failed=False)
 
 
-def _add(call: InferenceCall, trajectory: OpenTrajectory, answer: Answer, *, failed: bool) -> None:
+def _add(call: CountedCall, trajectory: OpenTrajectory, answer: Answer, *, failed: bool) -> None:
     if call.role in side_calls.COLUMNS:
         trajectory.side_call_ended(call.role, answer.tokens, failed=failed)
         return
@@ -65,7 +83,7 @@ def _add(call: InferenceCall, trajectory: OpenTrajectory, answer: Answer, *, fai
     note_asked_tools(call, trajectory)
 
 
-def note_asked_tools(call: InferenceCall, trajectory: OpenTrajectory) -> None:
+def note_asked_tools(call: CountedCall, trajectory: OpenTrajectory) -> None:
     """Let the trajectory know the tools that the answer asks for and that it does not know yet."""
     tools = call.answer.tool_calls
     if tools and len(tools) > call.asked_tools:
