@@ -178,6 +178,12 @@ TABLES: dict[str, Table] = {
         ("call, added by ours, us", "added to a call, ours", 0, 1, " µs"),
         ("call, added by native, us", "added to a call, the client's own span", 0, 1, " µs"),
     ),
+    "bedrock_call": _simple(
+        "bedrock_converse_call",
+        ("call, ours / official", "call, ours / official", 2, 1, ""),
+        ("call, added by ours, us", "added to a call, ours", 0, 1, " µs"),
+        ("call, added by official, us", "added to a call, official", 0, 1, " µs"),
+    ),
     "engine_call": _simple(
         "engine_generate",
         ("share of the call", "share of the call", 2, 100, " %"),
