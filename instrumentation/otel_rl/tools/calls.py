@@ -253,7 +253,7 @@ class ToolCall:
             sampling.keep_if_slow(self.span, elapsed, OPERATION, label, attributes.GEN_AI_TOOL_NAME)
             outcome = self._settle(failure, error)
             kind = None if failure is None else failure.kind
-            if self.is_owned or not _measures(self.span):
+            if self.is_owned or (self.has_span and not _measures(self.span)):
                 self._measure(elapsed, label, kind, outcome)
             if self.is_owned:
                 self.scope.end_span(self.span, kind, at.wall if at else None)
