@@ -172,18 +172,15 @@ def _deliver_before_termination(timeout: float) -> bool:
 
 
 def after_fork_in_child() -> None:
-    """Let the child end on its own, and by SIGTERM at once: pools end their workers so."""
+    """Let the child end on its own; SIGTERM, by which pools end workers, delivers from its first record on."""
     global _summarized, _exiting, _watch, _prompt_delivery
     _prompt_delivery = None
     _summarized = _exiting = False
     if _watch is not None:
         _watch.close_in_child()
         _watch = None
-    with suppress(ValueError):
-        threads.preparations.remove(_watch_termination)
-    if signal.getsignal(signal.SIGTERM) is handler:
-        faulthandler.unregister(signal.SIGTERM)
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    if signal.getsignal(signal.SIGTERM) is handler and _watch_termination not in threads.preparations:
+        threads.preparations.append(_watch_termination)
 
 
 def _at_exit() -> None:

@@ -22,6 +22,8 @@
 ``pending_measurements``  measurements that are recorded together
 ``ownership``             spans of other instrumentors for the same call
 ``messages_protocol``    answers of the protocol of Anthropic
+``gemini_protocol``       requests and answers of the protocol of Gemini
+``converse_protocol``     requests and answers of Bedrock's Converse
 ``messages``              content in the shape of the conventions
 ``message_parts``         the parts of messages
 ``sample_messages``       prompt and completion of a trainer's sample as messages

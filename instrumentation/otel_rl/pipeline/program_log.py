@@ -1,8 +1,8 @@
 """The program's own log as log records, where ``OTEL_PYTHON_LOGGING_AUTO_INSTRUMENTATION_ENABLED`` asks for it.
 
 Elsewhere only its errors count, and exceptions of asyncio tasks that nobody awaits: asyncio logs these as errors. Each
-place is one event, and a further one when its number has doubled and at the end. Type and place only: what the program
-writes is content.
+place is one event, and a further one when its number has doubled and at the end. Type and place, and a line without an
+exception as the code has it: a literal is no content, what the program writes into it is.
 
 No handler is added: with a handler on the root logger, ``logging.warning()`` and ``logging.basicConfig()`` set up none
 that writes to standard error, and the program's output changes. The handlers of ``opentelemetry-sdk`` and of
@@ -34,6 +34,8 @@ from otel_rl.telemetry.exception_text import exception_attributes, origin_attrib
 from otel_rl.telemetry.scope import Scope
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from opentelemetry.sdk._logs import LoggerProvider
 
 VARIABLE = "OTEL_PYTHON_LOGGING_AUTO_INSTRUMENTATION_ENABLED"
@@ -48,6 +50,8 @@ _STEPS_PER_SEVERITY = 4
 MOST_PLACES = 64
 #: How the handler of asyncio's event loops begins (``Task.__del__`` and ``Future.__del__`` of CPython).
 _NEVER_RETRIEVED = ("Task exception was never retrieved", "Future exception was never retrieved")
+#: The same of C code (``TaskObj_finalize``), below which the handler writes what the task is.
+_DESTROYED = "Task was destroyed but it is pending!"
 _STEPS = "otel_rl.training.steps"
 _scope = Scope("program_log")
 
@@ -265,6 +269,20 @@ def _values(record: logging.LogRecord, error: BaseException | None) -> dict[str,
     values[attributes.RL_LOOP_ITERATION] = steps.last_iteration() if steps is not None else None
     if record.name == "asyncio" and message.startswith(_NEVER_RETRIEVED):
         values[attributes.RL_EXCEPTION_NEVER_RETRIEVED] = True
-    if capture_content():
-        values[attributes.EXCEPTION_MESSAGE] = redaction.text(str(error) if error is not None else message, "logs")
+    if not capture_content():
+        message = _literal(record, message) if error is None else ""
+    elif error is not None:
+        message = str(error)
+    values[attributes.EXCEPTION_MESSAGE] = redaction.text(message, "logs") if message else None
     return values
+
+
+def _literal(record: logging.LogRecord, message: str) -> str:
+    """Return the line, without its arguments, if it is a literal of the code; empty if it may be content."""
+    if record.name == "asyncio" and message.startswith(_DESTROYED):
+        return _DESTROYED
+    frame: FrameType | None = sys._getframe()  # noqa: SLF001 - as logging itself finds its caller
+    while frame is not None and (frame.f_lineno, frame.f_code.co_filename) != (record.lineno, record.pathname):
+        frame = frame.f_back
+    # By identity: a text that was put together is another object.
+    return message if frame is not None and any(one is message for one in frame.f_code.co_consts) else ""

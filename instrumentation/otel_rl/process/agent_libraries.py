@@ -59,6 +59,9 @@ LIBRARIES = {
     "verifiers": AgentLibrary("verifiers", "otel_rl_verifiers"),
 }
 
+#: Module -> distribution of clients that ask any provider by libraries below them, which record those that they know.
+ROUTERS = {"litellm": "litellm"}
+
 
 def loaded() -> list[str]:
     """Return the distributions of those that this process has loaded."""

@@ -1,8 +1,9 @@
 """Watches how children end that torchrun's agent or ``multiprocessing`` of this process started.
 
 A killed process cannot say what killed it, its parent can. Our part runs after the parent's own calls, so a child that
-nobody waits for is not seen. Of ``multiprocessing`` ends with status 0 and by SIGTERM are not recorded: workers of
-pools end so all the time. A status 1 that CPython gives to whatever a thread of an executor forks is none.
+nobody waits for is not seen. Of ``multiprocessing`` ends with status 0 are not recorded. An end by SIGTERM is recorded
+if the parent called ``terminate()``, as pools do: that explains a child without a record of its end, and is no event.
+A status 1 that CPython gives to whatever a thread of an executor forks is none.
 """
 
 from __future__ import annotations
@@ -58,6 +59,8 @@ class ChildExits:
         #: (https://github.com/python/cpython/issues/88110).
         self._workers: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
         self._of_threads: WeakSet[Any] = WeakSet()
+        #: Those that this process told to end.
+        self._terminated: WeakSet[Any] = WeakSet()
 
     def watch(self) -> None:
         """Follow the modules that start children, now or when they are imported."""
@@ -100,6 +103,7 @@ class ChildExits:
             _after(module.Popen, "_launch", self._note)
         else:
             self._patch_begin(module.Popen)
+            _after(module.Popen, "terminate", self._terminated.add)
         original = module.Popen.poll
 
         @functools.wraps(original)
@@ -139,9 +143,14 @@ class ChildExits:
 
     def _ended(self, popen: Any, status: int) -> None:
         who = self._children.pop(popen, None)
-        # SIGTERM is how pools end their workers.
-        if who is not None and status not in (0, -signal.SIGTERM) and (status != 1 or popen not in self._of_threads):
+        if who is None or status == 0 or (status == 1 and popen in self._of_threads):
+            return
+        if status != -signal.SIGTERM:
             self._record(who, status, None, self._workers.get(popen, PARENT))
+        elif popen in self._terminated:
+            from otel_rl.process import exit_records  # noqa: PLC0415 - most processes end no child so
+
+            self._record(who, status, None, exit_records.TERMINATING)
 
     # -- both ------------------------------------------------------------------------------------------------------
 
@@ -165,7 +174,7 @@ class ChildExits:
         try:
             _within_deadline(exit_records.write, exit_)
         finally:
-            if self.report is not None:
+            if self.report is not None and not exit_.is_asked_for:
                 self.report(exit_)
 
 

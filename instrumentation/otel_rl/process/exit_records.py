@@ -31,6 +31,8 @@ _MODE = 0o600
 #: Who reports the end of a pool's worker, that of an executor and that of a ``multiprocessing.Pool``.
 POOL = "the process of its pool"
 MULTIPROCESSING_POOL = "the process of its multiprocessing.Pool"
+#: Who reports the end of a child that its parent ended by ``terminate()``, as a ``multiprocessing.Pool`` does.
+TERMINATING = "its parent, which called terminate()"
 #: Most bytes that are read of a file.
 _MOST = 1 << 20
 
@@ -69,6 +71,11 @@ class Exit:
         return self.reported_by in (POOL, MULTIPROCESSING_POOL)
 
     @property
+    def is_asked_for(self) -> bool:
+        """True where the parent ended it, by ``terminate()``."""
+        return self.reported_by == TERMINATING
+
+    @property
     def loses_calls(self) -> bool:
         """True where the pool waits for the worker's call for good (https://bugs.python.org/issue22393)."""
         return self.reported_by == MULTIPROCESSING_POOL
@@ -94,7 +101,7 @@ def write(exit_: Exit, environ: Mapping[str, str] = os.environ) -> None:
     Raises:
         OSError: the file cannot be written.
     """
-    path = _file(environ)
+    path = _file(environ, in_run=exit_.is_asked_for)
     if path is None:
         return
     line = json.dumps({**asdict(exit_), "lifetime": list(exit_.lifetime)}) + "\n"
@@ -109,12 +116,13 @@ def write(exit_: Exit, environ: Mapping[str, str] = os.environ) -> None:
         os.close(descriptor)
 
 
-def _file(environ: Mapping[str, str]) -> Path | None:
+def _file(environ: Mapping[str, str], *, in_run: bool) -> Path | None:
+    """Return the file of this process; None without a folder of the run if the line matters ``in_run`` only."""
     run = launch.safe(_run_id(environ))
     folder = Path(environ.get(launch.DATA_DIRECTORY, "").strip() or "otel-rl") / run
     if not folder.is_dir():
         configured = settings.current()
-        if configured.ring != "on":
+        if in_run or configured.ring != "on":
             return None
         folder = Path(configured.ring_directory).expanduser()
     parts = ("otel-rl", run, launch.safe(socket.gethostname()), str(os.getpid()))

@@ -27,6 +27,7 @@ REMOVED = "***"
 #: Distributions that shape a run, by the module that says that they are loaded.
 _LIBRARIES = {
     **{module: library.distribution for module, library in agent_libraries.LIBRARIES.items()},
+    **agent_libraries.ROUTERS,
     "accelerate": "accelerate",
     "datasets": "datasets",
     "deepspeed": "deepspeed",

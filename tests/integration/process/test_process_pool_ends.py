@@ -147,3 +147,38 @@ def test_a_killed_worker_of_a_multiprocessing_pool_is_a_notice_where_its_trainer
     assert programs.instrumented(f"{WORK}{LOST}pool.terminate()\n").code == 0
     (end,) = (one for one in findings(programs) if one["code"] == "ended")
     assert (end["severity"], end["text"].endswith("; that process went on.")) == ("notice", True)
+
+
+def test_workers_that_their_pool_terminates_before_they_deliver_are_a_notice_with_what_to_do(
+    programs: Programs,
+) -> None:
+    text = """
+import multiprocessing, signal
+def begin():
+    # As programs do that start pools themselves: nothing of ours sees SIGTERM.
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+def work(_):
+    import otel_rl
+    with otel_rl.tool("t"):
+        pass
+    otel_rl.flush(60)
+with multiprocessing.get_context("fork").Pool(2, begin) as pool:
+    pool.map(work, range(8))
+"""
+    assert programs.instrumented(text).code == 0
+    assert run_row(programs)["state"] == "in order"
+    (end,) = (one for one in findings(programs) if one["code"] == "ended")
+    assert (end["severity"], "which called terminate()" in end["text"]) == ("notice", True), end["text"]
+    assert "pool.join()" in end["look_at"][0]
+
+
+def test_workers_that_their_pool_terminates_are_no_finding_if_they_delivered(programs: Programs) -> None:
+    block = """
+from otel_rl.ending import termination
+termination.LIMIT = 100
+with FORK.Pool(2) as pool:
+    pool.map(work, [None] * 8)
+"""
+    assert programs.instrumented(WORK + block).code == 0
+    assert run_row(programs)["state"] == "in order"
+    assert findings(programs) == []

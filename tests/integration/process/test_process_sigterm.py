@@ -317,7 +317,7 @@ def test_workers_of_a_pool_end_as_before(programs: Programs) -> None:
         LAST_WORK + "import multiprocessing, sys\n"
         "def work(_):\n"
         "    with otel_rl.tool('in worker'): pass\n"
-        "    return signal.getsignal(signal.SIGTERM) is signal.SIG_DFL\n"
+        "    return signal.getsignal(signal.SIGTERM) == signal.SIG_DFL\n"
         "if __name__ == '__main__':\n"
         "    for _ in range(5):\n"
         "        pool = multiprocessing.get_context('fork').Pool(4)\n"
@@ -352,6 +352,20 @@ def test_spawned_worker_delivers(programs: Programs) -> None:
 
     assert done.out == "-15\n", done.err
     assert "execute_tool in worker" in programs.store.span_names()
+
+
+def test_workers_of_a_pool_that_its_block_terminates_deliver(programs: Programs) -> None:
+    text = (
+        "import multiprocessing, otel_rl\n"
+        "def work(_):\n"
+        "    with otel_rl.tool('in worker'): pass\n"
+        "if __name__ == '__main__':\n"
+        "    with multiprocessing.get_context('fork').Pool(2) as pool: pool.map(work, range(8), chunksize=1)\n"
+    )
+    done = programs.instrumented(NO_LIMIT + text, OTEL_RL_QUIET="1")
+
+    assert done.code == 0, done.err
+    assert programs.store.span_names().count("execute_tool in worker") == 8
 
 
 def test_child_between_fork_and_python_code_does_not_end_its_parent(programs: Programs) -> None:

@@ -15,6 +15,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 import otel_rl
 from otel_rl.inference.dropped_answers import record_abandoned
+from otel_rl.telemetry import deferral
 from otel_rl.training import trajectories
 
 CALL: dict[str, Any] = {
@@ -341,3 +342,52 @@ def test_content_is_recorded_by_our_switch(streamed, recorded, client, spans_of,
         {"type": "tool_call_response", "id": "toolu_1", "response": [{"type": "text", "content": "four"}]}
     ]
     assert "planted answer" in found[1]["gen_ai.output.messages"]
+
+
+def _runner(client, **given):
+    from anthropic import beta_async_tool, beta_tool
+
+    if isinstance(client, anthropic.AsyncAnthropic):
+
+        @beta_async_tool
+        async def add(a: int) -> str:
+            """Add."""
+            return str(a)
+    else:
+
+        @beta_tool
+        def add(a: int) -> str:
+            """Add."""
+            return str(a)
+
+    messages = [{"role": "user", "content": "planted"}]
+    return client.beta.messages.tool_runner(model="claude", max_tokens=16, tools=[add], messages=messages, **given)
+
+
+async def _run_to_its_end(client, async_client):
+    await _runner(async_client).until_done()
+
+
+async def _run_with_streams(client, async_client):
+    for stream in _runner(client, stream=True):
+        stream.until_done()
+
+
+async def _run_and_leave(client, async_client):
+    runner = _runner(client)
+    next(runner)
+    next(runner)
+    getattr(runner, "close", runner._iterator.close)()
+
+
+@pytest.mark.parametrize("run", [_run_to_its_end, _run_with_streams, _run_and_leave])
+async def test_a_run_of_a_tool_runner_is_a_trajectory(run, recorded, client, async_client):
+    await run(client, async_client)
+    deferral.drain_all()
+    record_abandoned()
+    trajectories.record()
+    (row,) = [record.body for record in recorded.events("rl.trajectories")]
+    assert row["gen_ai.agent.name"] == ["anthropic.messages.tool_runner"]
+    assert (row["rl.rollout.model_calls"], row["rl.rollout.tool_calls"]) == ([2], [1])
+    named = [span for span in recorded.spans if span.attributes.get("gen_ai.operation.name") == "invoke_agent"]
+    assert len(named) == 1

@@ -55,6 +55,18 @@ def test_a_call_gives_one_span_with_all_tokens(shape, recorded, server, client):
     assert int(headers["traceparent"].split("-")[2], 16) == span.context.span_id
 
 
+def test_its_requests_count_once_beside_the_instrumentor_of_its_http_client(recorded, client):
+    from otel_rl.instrumentors.urllib3 import Urllib3Instrumentor
+
+    http = Urllib3Instrumentor()
+    http.instrument(skip_dep_check=True)
+    try:
+        client.converse(modelId="m", messages=[{"role": "user", "content": [{"text": "planted"}]}])
+    finally:
+        http.uninstrument()
+    assert [span.instrumentation_scope.name for span in _calls(recorded)] == ["otel_rl.bedrock"]
+
+
 def test_invoking_a_model_has_its_tokens_from_the_head(recorded, client):
     answer = client.invoke_model(modelId="titan", body=json.dumps({"inputText": "planted", "temperature": 0.5}))
     assert json.loads(answer["body"].read()) == {"completion": "planted"}

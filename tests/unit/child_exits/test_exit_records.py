@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from multiprocessing import popen_fork, popen_forkserver
 from types import SimpleNamespace
 
@@ -191,6 +192,22 @@ def test_an_end_of_a_child_is_recorded_unless_pools_end_so(environ, status, of_a
         exits._of_threads.add(child)
     exits._ended(child, status)
     assert [one.status for one in seen] == ([status] if is_recorded else [])
+
+
+def test_an_end_that_the_parent_asked_for_is_written_for_its_run_and_is_no_event(environ, monkeypatch, tmp_path):
+    monkeypatch.setattr(popen_fork.Popen, "poll", popen_fork.Popen.poll)
+    monkeypatch.setattr(popen_fork.Popen, "__init__", popen_fork.Popen.__init__)
+    monkeypatch.setattr(popen_fork.Popen, "terminate", popen_fork.Popen.terminate)
+    exits, seen, written = child_exits.ChildExits(), [], []
+    exits.report = seen.append
+    monkeypatch.setattr(exit_records, "write", written.append)
+    exits.follow(popen_fork)
+    child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(600,))
+    child.start()
+    child.terminate()
+    child.join()
+    assert [(one.status, one.is_asked_for) for one in written] == [(-15, True)]
+    assert seen == []
 
 
 class _Agent:

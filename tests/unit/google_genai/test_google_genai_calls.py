@@ -211,6 +211,20 @@ def test_content_is_recorded_by_the_switch(shape, recorded, client, monkeypatch)
     assert "".join(part["content"] for part in answered["parts"]) == "planted answer"
 
 
+def test_its_requests_count_once_beside_the_instrumentor_of_its_http_client(recorded, client):
+    from otel_rl.instrumentors.httpx import HttpxInstrumentor
+
+    http = HttpxInstrumentor()
+    http.instrument(skip_dep_check=True)
+    try:
+        client.models.generate_content(model="gemini-x", contents="planted")
+        for _ in client.models.generate_content_stream(model="gemini-x", contents="planted"):
+            pass
+    finally:
+        http.uninstrument()
+    assert [span.instrumentation_scope.name for span in _calls(recorded)] == ["otel_rl.google_genai"] * 2
+
+
 def test_an_embedding_is_no_turn(recorded, client):
     with otel_rl.rollout():
         client.models.embed_content(model="embedding", contents="planted")

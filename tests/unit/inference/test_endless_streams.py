@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from support.fake_dashscope import answer, choice
 
+from otel_rl.inference.converse_protocol import ConverseAnswer
+from otel_rl.inference.gemini_protocol import GeminiAnswer
 from otel_rl.inference.http.other_protocols import MessagesEvents, OllamaAnswer
 from otel_rl.inference.messages_protocol import MessagesAnswer
-from otel_rl.instrumentors.bedrock.protocol import ConverseAnswer
 from otel_rl.instrumentors.dashscope.answers import DashScopeAnswer
-from otel_rl.instrumentors.google_genai.protocol import GeminiAnswer
 from otel_rl.telemetry.attribute_values import MAXIMUM_LENGTH
 
 TEXT = "x" * 64

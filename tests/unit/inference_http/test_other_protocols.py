@@ -91,6 +91,52 @@ def test_it_is_one_call_with_all_tokens(path, body, name, provider, model, strea
     assert row["rl.rollout.model_calls"] == [1]
 
 
+CONVERSE: dict[str, Any] = {
+    "messages": [{"role": "user", "content": [{"text": "planted"}]}],
+    "inferenceConfig": {"maxTokens": 16},
+}
+GEMINI: dict[str, Any] = {
+    "contents": [{"role": "user", "parts": [{"text": "planted"}]}],
+    "generationConfig": {"maxOutputTokens": 16},
+}
+#: (path, body, name of the span, provider, input tokens)
+MODEL_IN_PATH = [
+    ("/v1beta/models/gemini-x:generateContent", GEMINI, "generate_content gemini-x", "gcp.gemini", 11),
+    ("/model/anthropic.claude-x%3A0/converse", CONVERSE, "chat anthropic.claude-x:0", "aws.bedrock", 17),
+]
+
+
+@pytest.mark.parametrize(("path", "body", "name", "provider", "tokens"), MODEL_IN_PATH)
+def test_a_call_whose_path_names_the_model_is_one_call_with_its_tokens(
+    path, body, name, provider, tokens, client, instrumented, server
+):
+    post(client, f"{server.url}{path}", json=body)
+    (span,) = instrumented.spans
+    found = dict(span.attributes)
+    assert (span.name, found["gen_ai.provider.name"]) == (name, provider)
+    assert (found["gen_ai.usage.input_tokens"], found["gen_ai.usage.output_tokens"]) == (tokens, 7)
+    assert found["gen_ai.response.finish_reasons"] == ("stop",)
+    assert found["gen_ai.request.max_tokens"] == 16
+    assert not [key for key, value in found.items() if "planted" in str(value)]
+
+
+def test_a_stream_of_gemini_has_its_tokens_and_one_of_bedrock_only_how_it_ended(instrumented, server):
+    _stream("httpx.sync", f"{server.url}/v1beta/models/gemini-x:streamGenerateContent?alt=sse", GEMINI)
+    _stream("httpx.sync", f"{server.url}/model/anthropic.claude-x/converse-stream", CONVERSE)
+    gemini, bedrock = instrumented.spans
+    assert gemini.attributes["gen_ai.usage.input_tokens"] == 11
+    assert gemini.attributes["gen_ai.usage.output_tokens"] == 7
+    assert "gen_ai.usage.input_tokens" not in bedrock.attributes
+    assert (bedrock.name, bedrock.status.is_unset) == ("chat anthropic.claude-x", True)
+    assert [span.attributes["rl.inference.stream.ended"] for span in (gemini, bedrock)] == ["completed"] * 2
+
+
+@pytest.mark.parametrize("path", ["/v1/models/m:generateContent", "/v1/model/m/converse"])
+def test_another_service_with_such_a_path_is_no_model(path, instrumented, server):
+    post("httpx.sync", f"{server.url}{path}", "status", json={"units": "kg"})
+    assert instrumented.spans == []
+
+
 @pytest.mark.parametrize("path", ["/api/chat", "/api/generate"])
 def test_ollama_streams_unless_the_request_says_otherwise(path, instrumented, server):
     _stream("httpx.sync", f"{server.url}{path}", OLLAMA if path == "/api/chat" else GENERATE)

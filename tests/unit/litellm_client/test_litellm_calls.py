@@ -20,6 +20,7 @@ MODELS = {
     "openai/tiny": ("chat tiny", "openai", (7, 3), (7, 3)),
     "hosted_vllm/tiny": ("chat tiny", "openai", (7, 3), (7, 3)),
     "anthropic/claude": ("chat claude", "anthropic", (17, 7), (17, 7)),
+    "gemini/gemini-x": ("generate_content gemini-x", "gcp.gemini", (11, 7), (11, 7)),
     "ollama_chat/llama": ("chat llama", "ollama", (11, 7), (11, 7)),
     "ollama/llama": ("text_completion llama", "ollama", (11, 7), (11, 7)),
 }

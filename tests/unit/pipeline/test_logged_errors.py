@@ -98,6 +98,32 @@ def test_the_exception_of_a_task_that_nobody_awaits_is_one_that_was_never_retrie
     assert event["code.function.name"].endswith("judge")
 
 
+def test_the_literal_of_a_line_is_recorded_and_nothing_that_the_program_wrote_into_it(errors, recorded):
+    prompt = chr(115) + "ecret"
+    logging.getLogger("env").error("no answer to %s after 3 attempts", prompt)
+    logging.getLogger("env").error(f"no answer to {prompt}")  # noqa: G004 - as programs do
+    logging.getLogger("env").error(f"no answer to {prompt} from %s", "server")  # noqa: G004 - as above
+    logging.getLogger("env").error(prompt)
+    found = _events(recorded)
+    assert [event.get("exception.message") for event in found] == ["no answer to %s after 3 attempts", None, None, None]
+    assert "secret" not in str(found)
+
+
+def test_a_task_that_is_dropped_is_known_by_the_line_of_asyncio_and_not_by_what_it_is(errors, recorded):
+    async def secret():
+        await asyncio.Future()
+
+    loop = asyncio.new_event_loop()
+    task = loop.create_task(secret())
+    loop.run_until_complete(asyncio.sleep(0))
+    loop.close()
+    del task
+    gc.collect()
+    [event] = _events(recorded)
+    assert event["exception.message"] == "Task was destroyed but it is pending!"
+    assert "secret" not in str(event)
+
+
 def test_places_are_bounded(errors, recorded):
     for number in range(MOST_PLACES + 5):
         record = logging.makeLogRecord({"name": "env", "levelno": logging.ERROR, "lineno": number, "pathname": "a.py"})

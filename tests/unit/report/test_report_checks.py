@@ -87,6 +87,15 @@ def test_of_libraries_that_nothing_instruments_nothing_is_said_not_to_have_happe
     assert models.detail == "calls of cohere are not instrumented; otel_rl.llm records them"
 
 
+def test_without_a_recorded_call_nobody_says_that_litellm_asked_no_model(tmp_path: Path) -> None:
+    writer = process(tmp_path / tmp_path.name, None, started=STARTED)
+    writer.versions = {"litellm": "1.110.2"}
+    writer.write()
+    check = _check(examined(tmp_path), "failing model calls")
+    assert check.state is CheckState.NOT_RECORDED
+    assert check.detail == "calls of litellm to some providers are not instrumented; otel_rl.llm records them"
+
+
 def test_a_loop_that_moves_its_weights_by_hand_has_training_steps_that_were_not_recognised(tmp_path: Path) -> None:
     writer = process(tmp_path / tmp_path.name, None, started=STARTED)
     writer.passes = 45

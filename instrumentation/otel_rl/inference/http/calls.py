@@ -23,13 +23,12 @@ from otel_rl.inference.http.base_call import FAILED, HttpCall, Url, default_port
 from otel_rl.inference.http.bodies import has_events, is_json, object_of
 from otel_rl.inference.http.event_streams import EventStream
 from otel_rl.inference.http.followed_chunks import FollowedChunks
-from otel_rl.inference.http.other_protocols import MessagesEvents, OllamaAnswer, as_ollama_request
+from otel_rl.inference.http.other_protocols import PROTOCOLS, OllamaAnswer
 from otel_rl.inference.http.paths import target_of
 from otel_rl.inference.http.protocols import EngineAnswer, as_completion_request
 from otel_rl.inference.http.streamed_answers import StreamedEngineAnswer
-from otel_rl.inference.messages_protocol import MessagesAnswer
 from otel_rl.inference.requests import Endpoint, ModelRequest
-from otel_rl.semconv.attributes import GenAiOperationNameValues, GenAiProviderNameValues
+from otel_rl.semconv.attributes import GenAiOperationNameValues
 from otel_rl.semconv.attributes import RlInferenceStreamEndedValues as StreamEnded
 from otel_rl.telemetry import lifecycle, propagation
 from otel_rl.telemetry.scope import Scope
@@ -48,14 +47,12 @@ _ENDPOINTS = {
     **{endpoint.path: endpoint for endpoint in requests.ENDPOINTS},
     paths.GENERATE: Endpoint(paths.GENERATE, _COMPLETION),
     paths.GENERATE_TOKENS: Endpoint(paths.GENERATE_TOKENS, _COMPLETION),
-    **{path: Endpoint(path, GenAiOperationNameValues.CHAT) for path in (paths.TRL_CHAT, paths.OLLAMA_CHAT)},
+    **{
+        path: Endpoint(path, GenAiOperationNameValues.CHAT)
+        for path in (paths.TRL_CHAT, paths.OLLAMA_CHAT, paths.CONVERSE)
+    },
+    paths.GEMINI: Endpoint(paths.GEMINI, GenAiOperationNameValues.GENERATE_CONTENT),
     paths.OLLAMA_GENERATE: Endpoint(paths.OLLAMA_GENERATE, _COMPLETION),
-}
-#: Endpoints in protocols of their own: the provider unless the host shows it, the forms of an answer and of a stream.
-_PROTOCOLS: dict[str, tuple[str, Callable[..., Answer], Callable[..., Answer]]] = {
-    paths.MESSAGES: (GenAiProviderNameValues.ANTHROPIC, MessagesAnswer, MessagesEvents),
-    paths.OLLAMA_CHAT: (GenAiProviderNameValues.OLLAMA, OllamaAnswer, OllamaAnswer),
-    paths.OLLAMA_GENERATE: (GenAiProviderNameValues.OLLAMA, OllamaAnswer, OllamaAnswer),
 }
 _scope = lru_cache(maxsize=None)(Scope)
 
@@ -63,17 +60,20 @@ _scope = lru_cache(maxsize=None)(Scope)
 class HttpModelCall(HttpCall, FollowedChunks):
     """A request for tokens."""
 
-    def __init__(self, scope: Scope, endpoint: Endpoint, url: Url, body: dict[str, Any]) -> None:
+    def __init__(self, scope: Scope, endpoint: Endpoint, url: Url, body: dict[str, Any], target: Target) -> None:
         if endpoint.path in (paths.GENERATE, paths.GENERATE_TOKENS):
             body = as_completion_request(body)
         #: What the program asked for is not known: its body is long, or a stream itself.
         self._is_unread = not body
         provider = None
-        if endpoint.path in _PROTOCOLS:
-            provider, form, self._events_form = _PROTOCOLS[endpoint.path]
-            provider = servers.provider_of(url.host, provider)
-            if form is OllamaAnswer:
-                body = as_ollama_request(body)
+        form: Callable[..., Answer]
+        protocol = PROTOCOLS.get(endpoint.path)
+        if protocol is not None:
+            provider = servers.provider_of(url.host, protocol.provider)
+            form, self._events_form = protocol.answer, protocol.events
+            body = protocol.as_request(body)
+            if target.model:
+                body |= {"model": target.model, "stream": target.is_stream}
         else:
             samples = body.get("n")
             samples = samples if isinstance(samples, int) and samples > 0 else 1
@@ -193,7 +193,7 @@ def begin(library: str, method: str, url: Url, headers: MutableMapping[str, str]
         _operation.set(call)
     else:
         endpoint = _ENDPOINTS.get(target.path) or (requests.CHAT if "messages" in known else requests.COMPLETIONS)
-        call = HttpModelCall(scope, endpoint, url, known)
+        call = HttpModelCall(scope, endpoint, url, known, target)
     call.inject(headers, url.host)
     return call
 

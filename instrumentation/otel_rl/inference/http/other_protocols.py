@@ -1,17 +1,19 @@
-"""Answers of protocols other than OpenAI's: events of Anthropic's Messages as bytes, and Ollama's."""
+"""Protocols other than OpenAI's: events of Anthropic's Messages as bytes, Ollama's, and which one a path speaks."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from otel_rl.inference import failures
+from otel_rl.inference import converse_protocol, failures, gemini_protocol
 from otel_rl.inference.answers import Answer
 from otel_rl.inference.fields import fields_of, items_of
+from otel_rl.inference.http import paths
 from otel_rl.inference.http.bodies import parsed
 from otel_rl.inference.messages_protocol import MessagesAnswer
+from otel_rl.semconv.attributes import GenAiProviderNameValues
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 _TEXT = b'"text_delta"'
 #: What only lines of Ollama have that are more than a piece of text.
@@ -80,3 +82,26 @@ def _calls(fields: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the tools that an answer asks for: older servers give them no id."""
     calls = map(fields_of, items_of(fields_of(fields.get("message")).get("tool_calls")))
     return [{**call, "id": call.get("id") or fields_of(call.get("function")).get("name")} for call in calls]
+
+
+class Protocol(NamedTuple):
+    """How one of them is read: the provider unless the host shows it, a request, an answer, and that of a stream."""
+
+    provider: str
+    as_request: Callable[[Mapping[str, Any]], dict[str, Any]]
+    answer: Callable[..., Answer]
+    events: Callable[..., Answer]
+
+
+_OLLAMA = Protocol(GenAiProviderNameValues.OLLAMA, as_ollama_request, OllamaAnswer, OllamaAnswer)
+_GEMINI, _CONVERSE = gemini_protocol.GeminiAnswer, converse_protocol.ConverseAnswer
+#: Endpoint -> its protocol. The events of Bedrock are frames, of which nothing is read.
+PROTOCOLS = {
+    paths.MESSAGES: Protocol(GenAiProviderNameValues.ANTHROPIC, dict, MessagesAnswer, MessagesEvents),
+    paths.OLLAMA_CHAT: _OLLAMA,
+    paths.OLLAMA_GENERATE: _OLLAMA,
+    paths.GEMINI: Protocol(GenAiProviderNameValues.GCP_GEMINI, gemini_protocol.as_messages_request, _GEMINI, _GEMINI),
+    paths.CONVERSE: Protocol(
+        GenAiProviderNameValues.AWS_BEDROCK, converse_protocol.as_messages_request, _CONVERSE, _CONVERSE
+    ),
+}

@@ -8,8 +8,10 @@ ones in ``OTEL_RL_MODEL_PATHS``.
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from typing import NamedTuple
+from urllib.parse import unquote
 
 from otel_rl.core import settings
 
@@ -24,6 +26,7 @@ class Target(NamedTuple):
         anywhere: on any host; else on private ones only.
         is_common: other services have operations of this name: only for a server that has been an engine before.
         needs: fields that the body has, unless the path is that of another service.
+        model: if the path names it; then ``is_stream`` if the answer is a stream.
     """
 
     path: str = ""
@@ -32,6 +35,8 @@ class Target(NamedTuple):
     anywhere: bool = False
     is_common: bool = False
     needs: frozenset[str] = frozenset()
+    model: str = ""
+    is_stream: bool = False
 
 
 #: SGLang's own, and that of TRL's server.
@@ -45,6 +50,15 @@ CHAT = "/chat/completions"
 MESSAGES = "/v1/messages"
 OLLAMA_CHAT = "/api/chat"
 OLLAMA_GENERATE = "/api/generate"
+GEMINI = "generateContent"
+#: Bedrock's.
+CONVERSE = "converse"
+#: Paths with the model in them, their ends, and what the body has.
+_WITH_MODEL = (
+    (re.compile(r".*/models/(.+):(generateContent|streamGenerateContent)"), GEMINI, frozenset({"contents"})),
+    (re.compile(r".*/model/(.+)/(converse|converse-stream)"), CONVERSE, frozenset({"messages"})),
+)
+_STREAMS = ("streamGenerateContent", "converse-stream")
 #: Stands for a path that the user has declared.
 DECLARED = "declared"
 #: Ends of paths of the protocol of OpenAI, which any host may serve, below any path of its own -> endpoint.
@@ -129,7 +143,9 @@ _OTHER_METHODS = {
 }
 
 
-_LAST_PARTS = frozenset(path.rpartition("/")[2] for path in (*_ANYWHERE, *_PRIVATE, MESSAGES))
+_LAST_PARTS = frozenset(
+    path.rpartition("/")[2] for path in (*_ANYWHERE, *_PRIVATE, MESSAGES, GEMINI, CONVERSE, *_STREAMS)
+)
 
 
 @lru_cache(maxsize=1)
@@ -146,7 +162,7 @@ def forget() -> None:
 def may_be_target(url: str) -> bool:
     """Return whether the URL, or an end of one, can be a target, without parsing it."""
     path = url.partition("?")[0].partition("#")[0].rstrip("/")
-    return path.rpartition("/")[2] in _LAST_PARTS or path.endswith(_declared())
+    return path.rpartition("/")[2].rpartition(":")[2] in _LAST_PARTS or path.endswith(_declared())
 
 
 @lru_cache(maxsize=1024)
@@ -165,6 +181,10 @@ def target_of(method: str, path: str) -> Target | None:
             return Target(endpoint, anywhere=True)
     if path.endswith(MESSAGES):
         return Target(MESSAGES, anywhere=True, needs=_CONVERSATION)
+    for pattern, endpoint, needs in _WITH_MODEL:
+        if (found := pattern.fullmatch(path)) is not None:
+            model, stream = unquote(found[1]), found[2] in _STREAMS
+            return Target(endpoint, anywhere=True, needs=needs, model=model, is_stream=stream)
     if path.endswith(_declared()):
         return Target(DECLARED, anywhere=True)
     return _PRIVATE.get(path)

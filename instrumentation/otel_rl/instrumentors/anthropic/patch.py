@@ -6,17 +6,25 @@ from typing import TYPE_CHECKING, Any
 
 from opentelemetry import baggage
 
+from otel_rl.agents.runs import AgentRun, agent
 from otel_rl.inference.calls import current
 from otel_rl.inference.messages_protocol import MessagesAnswer
 from otel_rl.instrumentors import stainless_answers as answers
+from otel_rl.instrumentors.followed_calls import following
 from otel_rl.instrumentors.stainless_clients import StainlessClient
 from otel_rl.semconv.attributes import GenAiProviderNameValues
-from otel_rl.telemetry import propagation
+from otel_rl.telemetry import Scope, propagation
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from types import ModuleType
 
     from otel_rl.instrumentors.patching import Patches
+
+
+_scope = Scope("anthropic")
+#: As the client names the span of a run.
+_TOOL_RUNNER = "anthropic.messages.tool_runner"
 
 
 def _provider_of(client: Any) -> str:
@@ -52,3 +60,16 @@ def _injected(_: None, _span: Any, headers: Any) -> None:
     """Take out what may not leave: the client sends all baggage to any host."""
     if baggage.get_all():
         propagation.withhold(headers, f"//{headers['host']}")
+
+
+def _running(arguments: Mapping[str, Any]) -> AgentRun:
+    """Begin a run of a tool runner; the client has a span for it since 2.12, unless that is switched off."""
+    runner = arguments["self"]
+    has_span = hasattr(runner, "_start_tool_runner_span") and runner._client._tracer is not None  # noqa: SLF001
+    return AgentRun(_scope, agent(_TOOL_RUNNER), has_span=not has_span)
+
+
+#: Patches ``anthropic.lib.tools._beta_runner``.
+patch_tool_runners = following(
+    "BaseSyncToolRunner.__run__", "BaseAsyncToolRunner.__run__", begin=_running, required=False
+)

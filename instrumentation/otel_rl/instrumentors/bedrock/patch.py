@@ -8,11 +8,11 @@ from urllib.parse import unquote
 
 from otel_rl.inference import ownership, servers
 from otel_rl.inference.calls import InferenceCall
+from otel_rl.inference.converse_protocol import ConverseAnswer, as_messages_request
 from otel_rl.inference.dropped_answers import record_abandoned
 from otel_rl.inference.http.bodies import parsed
 from otel_rl.inference.requests import Endpoint, ModelRequest
 from otel_rl.inference.streams import follow
-from otel_rl.instrumentors.bedrock.protocol import ConverseAnswer, as_messages_request
 from otel_rl.semconv.attributes import GenAiOperationNameValues, GenAiProviderNameValues
 from otel_rl.semconv.attributes import RlInferenceStreamEndedValues as StreamEnded
 from otel_rl.telemetry import Scope, propagation

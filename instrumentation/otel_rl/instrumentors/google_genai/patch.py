@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from otel_rl.inference import ownership, servers
 from otel_rl.inference.calls import InferenceCall, current
 from otel_rl.inference.dropped_answers import record_abandoned
+from otel_rl.inference.gemini_protocol import GeminiAnswer, as_messages_request
 from otel_rl.inference.requests import EMBEDDINGS, Endpoint, ModelRequest
 from otel_rl.inference.sent_calls import sends_async
 from otel_rl.inference.streams import follow, followed
-from otel_rl.instrumentors.google_genai.protocol import GeminiAnswer, as_messages_request
 from otel_rl.semconv.attributes import GenAiOperationNameValues, GenAiProviderNameValues
 from otel_rl.telemetry import Scope, guard, propagation
 from otel_rl.tools.calls import ToolCall

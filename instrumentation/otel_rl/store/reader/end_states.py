@@ -51,7 +51,7 @@ class EndState(Enum):
         return self in (EndState.RUNNING, EndState.NOT_KNOWN)
 
 
-#: What is added to the words for the end of a pool's worker that the process of the pool has survived.
+#: What is added to the words for the end of a child that its parent, such as the process of a pool, has survived.
 SURVIVED = "; that process went on"
 #: The same where it runs, of a ``multiprocessing.Pool``, and has begun no step since.
 MAY_WAIT = "; a call of it may never be answered"
@@ -84,6 +84,8 @@ def recorded(
     if seen is not None and seen.status > 0:
         status = seen.status
     reason = (process.manifest or {}).get("exit_reason")
+    if seen is not None and _is_asked_for(seen, process):
+        return EndState.IN_ORDER, f"was {seen.words}{step}"
     if signal:
         return EndState.STOPPED, f"was stopped by {signal}{step}"
     if seen is not None and seen.status < 0:
@@ -141,15 +143,23 @@ def _as_seen(seen: Exit, step: str) -> tuple[EndState, str]:
     return EndState.KILLED, f"was {seen.words}{step}{_why_killed(seen)}"
 
 
-def survived(seen: Exit | None, state: EndState, going_on: Collection[tuple[str, int]]) -> bool:
-    """Return whether a bad end is that of a pool's worker which the process of the pool has survived.
+def survived(process: Process, seen: Exit | None, state: EndState, going_on: Collection[tuple[str, int]]) -> bool:
+    """Return whether a bad end is one that the parent asked for, or that of a pool's worker which the pool survived.
 
     Args:
+        process: The process that ended.
         seen: How its parent saw it end.
         state: How it ended.
         going_on: Host and pid of the processes that ended in order, or run.
     """
-    return state.is_bad and seen is not None and seen.is_of_pool and (seen.host, seen.parent) in going_on
+    if seen is None or not state.is_bad:
+        return False
+    return _is_asked_for(seen, process) or (seen.is_of_pool and (seen.host, seen.parent) in going_on)
+
+
+def _is_asked_for(seen: Exit, process: Process) -> bool:
+    """Return whether the program ended it; a rank is ended so when another one has failed."""
+    return seen.is_asked_for and process.rank is None
 
 
 def _why_killed(seen: Exit) -> str:

@@ -216,11 +216,11 @@ def _ends(folders: list[ProcessFolder], exits: Mapping[Lifetime, Exit]) -> list[
         asked += end.state not in (EndState.IN_ORDER, EndState.RUNNING)
         ends.append((folder, end))
     well = {(str(folder.value("host")), folder.process.number("pid") or 0) for folder, end in ends if end.state.is_well}
-    return [(folder, _unless_survived(end, _seen(folder, exits), well)) for folder, end in ends]
+    return [(folder, _unless_survived(folder, end, _seen(folder, exits), well)) for folder, end in ends]
 
 
-def _unless_survived(end: FoundEnd, seen: Exit | None, well: set[tuple[str, int]]) -> FoundEnd:
-    if not end_states.survived(seen, end.state, well):
+def _unless_survived(folder: ProcessFolder, end: FoundEnd, seen: Exit | None, well: set[tuple[str, int]]) -> FoundEnd:
+    if not end_states.survived(folder.process, seen, end.state, well):
         return end
     return end._replace(state=EndState.IN_ORDER, words=end.words + end_states.SURVIVED)
 

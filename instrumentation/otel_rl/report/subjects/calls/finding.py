@@ -66,7 +66,11 @@ def _of_models(collected: Collected, models: list[CallStatistics]) -> list[Check
         _first_chunk(_lines(collected, "first_chunk", MODEL), models),
         _retried(collected, models),
     ]
-    libraries = [] if models else _unrecorded(collected, clients=True)
+    if models:
+        return checks
+    loaded = {library for process in collected.reader.processes for library in process.mapping("versions")}
+    routers = (f"{router} to some providers" for router in agent_libraries.ROUTERS.values() if router in loaded)
+    libraries = [*_unrecorded(collected, clients=True), *routers]
     if not libraries:
         return checks
     reason = f"calls of {human.listed(libraries)} are not instrumented; otel_rl.llm records them"

@@ -293,6 +293,8 @@ def _without_failure(ends: list[ProcessEnd]) -> list[Finding]:
 
 def _survived(ends: list[ProcessEnd]) -> Finding:
     finding = _notice(ends)
+    if ends[0].exit is not None and ends[0].exit.is_asked_for:
+        finding.look_at = [words.BEFORE_TERMINATE]
     if ends[0].process.is_of_ray:
         # An actor does what the program asks of it, and nobody else does: that it died was no plan.
         finding.severity = Severity.WARNING

@@ -167,7 +167,7 @@ class _Ends:
         well = {_place(end.process): end for end in ends if end.state.is_well}
         return [
             self._survived(end, end.exit, well)
-            if end.exit is not None and end_states.survived(end.exit, end.state, well)
+            if end.exit is not None and end_states.survived(end.process, end.exit, end.state, well)
             else end
             for end in ends
         ]
@@ -194,9 +194,9 @@ class _Ends:
         return replace(end, words=f"{end.words}{said}", waited=waited)
 
     def _survived(self, end: ProcessEnd, seen: Exit, well: Mapping[tuple[str, int], ProcessEnd]) -> ProcessEnd:
-        parent = well[seen.host, seen.parent]
+        parent = well.get((seen.host, seen.parent)) if seen.loses_calls else None
         waits = (
-            seen.loses_calls and parent.state is EndState.RUNNING and not self._began_step(parent, seen.at_unix_nano)
+            parent is not None and parent.state is EndState.RUNNING and not self._began_step(parent, seen.at_unix_nano)
         )
         said = end.words + (end_states.MAY_WAIT if waits else end_states.SURVIVED)
         return replace(end, state=EndState.IN_ORDER, words=said, is_survived=True, may_be_waited_for=waits)

@@ -80,6 +80,13 @@ KNOWN_FAILURES = (
 )
 
 
+#: What to do if `terminate()` ended a child before it delivered.
+BEFORE_TERMINATE = (
+    "What it recorded last may be lost. `with Pool(...) as pool:` ends its workers so: call pool.close() and"
+    " pool.join() before the block ends."
+)
+
+
 def step(ring: RankState | None) -> str:
     """Return ``, during step 4, train``: where its flight recorder saw it last; empty where it has none."""
     if ring is None or ring.is_old_copy:

@@ -105,8 +105,8 @@ class GeminiAnswer(Answer):
         super().observe({**self._head(fields), "choices": choices})
 
     def observe_chunk(self, chunk: Any) -> None:
-        """Take the facts of one chunk; a piece of text is counted only."""
-        body = str(chunk.body)
+        """Take the facts of one chunk, of ``google-genai`` or as bytes; a piece of text is counted only."""
+        body = chunk.decode(errors="replace") if isinstance(chunk, bytes) else str(chunk.body)
         if self._content is None and not any(fact in body for fact in _FACTS):
             self._last = body
             self.output_chunks += 1
