@@ -123,11 +123,13 @@ class Owned(NamedTuple):
         span: its span, to add to; one that records nothing where it has none yet.
         emits_metrics: it records the ``gen_ai.client.*`` metrics of the call.
         is_partial: see :class:`Owner`.
+        operation: as its span names it; None if it does not.
     """
 
     span: Span
     emits_metrics: bool
     is_partial: bool = False
+    operation: str | None = None
 
 
 def of_call(own_scope: str, endpoint: Endpoint, context: Context) -> Owned | None:
@@ -137,7 +139,7 @@ def of_call(own_scope: str, endpoint: Endpoint, context: Context) -> Owned | Non
         owner = _owner_of(span)
         # The span of a client may lie inside of an inference of the package, which measures then.
         is_measured = endpoint.operation in owner.measures or _is_of_package(context)
-        return Owned(span, is_measured, owner.is_partial)
+        return Owned(span, is_measured, owner.is_partial, _operation_of(span))
     if endpoint is RESPONSES and _WRAPPER_OF_RESPONSES in sys.modules and _is_called_by_wrapper():
         return Owned(INVALID_SPAN, emits_metrics=False)
     return None
@@ -196,11 +198,14 @@ def inference_span(own_scope: str, context: Context) -> Span | None:
     owner = _owner_of(span)
     if owner.only_model_calls:
         return span
-    values = _attributes_of(span)
-    operation = values.get(attributes.GEN_AI_OPERATION_NAME)
-    if operation is None and owner.is_known_by_name:
+    return span if _operation_of(span) is not None or _attributes_of(span).get(_KIND) == _MODEL_CALL else None
+
+
+def _operation_of(span: Span) -> str | None:
+    operation = _attributes_of(span).get(attributes.GEN_AI_OPERATION_NAME)
+    if operation is None and _owner_of(span).is_known_by_name:
         operation = getattr(span, "name", "").partition(" ")[0]
-    return span if operation in _ALL or values.get(_KIND) == _MODEL_CALL else None
+    return operation if operation in _ALL else None
 
 
 def _is_of_package(context: Context) -> bool:
