@@ -13,9 +13,15 @@ from opentelemetry import trace
 from pydantic_ai import Agent, InstrumentationSettings, ModelRetry, UsageLimits
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
+from support import mcp_tool_server
 from support.agent_truth import Count, compare
+from support.fake_models import FakeModels
 from support.scripted_model import GIVEN, MADE, WAIT, ScriptedModel, rows, tree
 
+from otel_rl.instrumentors.anthropic import AnthropicInstrumentor
+from otel_rl.instrumentors.fastmcp import FastMcpInstrumentor
+from otel_rl.instrumentors.google_genai import GoogleGenAIInstrumentor
+from otel_rl.instrumentors.mcp import McpInstrumentor
 from otel_rl.instrumentors.openai import OpenAIInstrumentor
 from otel_rl.instrumentors.pydantic_ai import PydanticAIInstrumentor
 from otel_rl.telemetry import redaction
@@ -57,7 +63,8 @@ def server(model):
 
 @pytest.fixture
 def instrumented(pipeline):
-    instrumentors = OpenAIInstrumentor(), PydanticAIInstrumentor()
+    kinds = OpenAIInstrumentor, AnthropicInstrumentor, GoogleGenAIInstrumentor, McpInstrumentor, PydanticAIInstrumentor
+    instrumentors = [kind() for kind in kinds]
     for one in instrumentors:
         one.instrument(skip_dep_check=True)
     yield
@@ -287,6 +294,50 @@ def test_model_calls_and_tools_are_measured_once_by_us(recorded, make, server):
     assert sum(point.count for point in points["gen_ai.client.operation.duration"]) == 3
     assert sum(point.sum for point in points["gen_ai.client.token.usage"]) == 3 * (GIVEN + MADE)
     assert sum(point.count for point in points["gen_ai.execute_tool.duration"]) == 3
+
+
+def _anthropic(url):
+    pytest.importorskip("anthropic")
+    from pydantic_ai.models.anthropic import AnthropicModel
+    from pydantic_ai.providers.anthropic import AnthropicProvider
+
+    return AnthropicModel("m", provider=AnthropicProvider(api_key="none", base_url=url))
+
+
+def _google(url):
+    pytest.importorskip("google.genai")
+    from pydantic_ai.models.google import GoogleModel
+    from pydantic_ai.providers.google import GoogleProvider
+
+    return GoogleModel("m", provider=GoogleProvider(api_key="none", base_url=url))
+
+
+@pytest.mark.parametrize(("model_at", "tokens"), [(_anthropic, 24), (_google, 18)])
+def test_a_call_of_a_client_with_spans_or_operations_of_its_own_is_one_chat(recorded, instrumented, model_at, tokens):
+    with FakeModels() as models:
+        Agent(model_at(models.url), name="one").run_sync("go")
+    assert tree(recorded.spans) == ["invoke_agent one", ". chat m"]
+    points = recorded.metrics()
+    assert [point.count for point in points["gen_ai.client.operation.duration"]] == [1]
+    counted = points["gen_ai.client.token.usage"]
+    assert sum(point.sum for point in counted) == tokens
+    assert {point.attributes["gen_ai.operation.name"] for point in counted} == {"chat"}
+
+
+def test_a_tool_of_an_mcp_server_counts_once(recorded, make):
+    """The library uses FastMCP by its small distribution, which our instrumentor takes for the library."""
+    transports = pytest.importorskip("fastmcp.client.transports")
+    from pydantic_ai.mcp import MCPToolset
+
+    FastMcpInstrumentor().instrument(raise_exception_on_conflict=True)
+    server = transports.StdioTransport(sys.executable, [mcp_tool_server.__file__, "stdio"])
+    try:
+        make("tools", tools=[], toolsets=[MCPToolset(server, init_timeout=60)]).run_sync("go")
+    finally:
+        FastMcpInstrumentor().uninstrument()
+    calls = [line for line in tree(recorded.spans) if "add" in line]
+    assert calls == [". execute_tool add"] * 2
+    assert sum(point.count for point in recorded.metrics()["gen_ai.execute_tool.duration"]) == 3
 
 
 def test_spans_have_no_content_unless_it_is_switched_on_and_no_function_redacts_it(pipeline, monkeypatch):
