@@ -156,6 +156,11 @@ class AgentRun(RecordedRun):
         """What calls and rewards of the run add to; None if the run is part of another trajectory."""
         return None if self._trajectory is None else self._trajectory.counters
 
+    def name_row(self, agent: str) -> None:
+        """Let the row have the name of an agent: that of its workflow is the library's default."""
+        if self._trajectory is not None:
+            self._trajectory.ids[attributes.GEN_AI_AGENT_NAME] = text(agent, MAXIMUM_LENGTH)
+
     def fail(self, kind: str) -> None:
         """Mark the run as failed though it does not raise; ``kind`` becomes ``error.type``."""
         self._failure = kind

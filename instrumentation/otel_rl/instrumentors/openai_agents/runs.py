@@ -23,7 +23,10 @@ def _begins(given: Mapping[str, Any]) -> WorkflowRun:
     # A run inside of another trajectory, such as an agent as a tool, adds nothing to the spans of its agents.
     has_span = open_trajectory.current() is None and not is_taken()
     name = settings.get("workflow_name") or _UNNAMED
-    return WorkflowRun(scope, name, conversation or settings.get("group_id"), has_span=has_span)
+    run = WorkflowRun(scope, name, conversation or settings.get("group_id"), has_span=has_span)
+    if name == _UNNAMED:
+        run.name_row(given["starting_agent"].name)
+    return run
 
 
 def is_taken() -> bool:

@@ -68,8 +68,9 @@ def _is_unwanted_memory(tracer: Any, _: Any, name: str, *__: Any, **___: Any) ->
     return name.startswith(_MEMORY) and not _is_wanted(tracer)
 
 
-def _run_begins(_: Mapping[str, Any]) -> AgentRun:
-    return _StrandsRun(scope, runs.agent(""), has_span=False)
+def _run_begins(given: Mapping[str, Any]) -> AgentRun:
+    # Graphs and swarms have no name.
+    return _StrandsRun(scope, runs.agent(getattr(given["self"], "name", None) or ""), has_span=False)
 
 
 def _cycle_begins(_: Any, invocation_state: dict[str, Any], *__: Any, **___: Any) -> dict[str, Any]:
