@@ -44,7 +44,12 @@ TRIGGERS: Final[Mapping[str, tuple[str, ...]]] = {
         "dspy",
     ),
     "otel_rl_fastmcp": ("fastmcp.telemetry", "fastmcp.client.telemetry", "fastmcp"),
-    "otel_rl_google_adk": ("google.adk.runners", "google.adk.telemetry._instrumentation", "google_adk"),
+    "otel_rl_google_adk": (
+        "google.adk.runners",
+        "google.adk.telemetry._instrumentation",
+        "google.adk.telemetry.tracing",
+        "google_adk",
+    ),
     "otel_rl_google_genai": ("google.genai._api_client", "google.genai._extra_utils", "google_genai"),
     "otel_rl_gymnasium": (
         "gymnasium.core",
@@ -182,6 +187,7 @@ TRIGGERS: Final[Mapping[str, tuple[str, ...]]] = {
         "strands.multiagent.graph",
         "strands.multiagent.swarm",
         "strands.tools.executors._executor",
+        "strands.event_loop.event_loop",
         "strands.event_loop.streaming",
         "strands_agents",
     ),
