@@ -21,8 +21,9 @@ def test_a_call_is_recorded_once_and_as_the_table_says(peer):
     for mode in ("--ours-after", "--ours-before"):
         for call, outcome in outcomes(peer, mode).items():
             known = expected(peer, call)
-            # Where there are more without ours (Anthropic's own beside the peer's), they are not ours.
-            assert len(outcome.spans) == max(len(alone[call].spans), known.models), (mode, call, outcome)
+            # If there are more without ours, it withholds Anthropic's own, unless the peer's is not current.
+            most = max(len(alone[call].spans), known.models)
+            assert known.models <= len(outcome.spans) <= most, (mode, call, outcome)
             assert {tokens for _, tokens in outcome.spans} == {known.tokens // known.models}, (mode, call, outcome)
             assert len(outcome.agents) == max(len(alone[call].agents), known.agents), (mode, call, outcome)
             assert len(outcome.tools) == max(len(alone[call].tools), known.tools), (mode, call, outcome)
