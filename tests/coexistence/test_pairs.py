@@ -26,8 +26,9 @@ def test_a_call_is_recorded_once_and_as_the_table_says(peer):
         for call, outcome in outcomes(peer, mode).items():
             known = expected(peer, call)
             assert outcome.apart == alone[call].apart, (mode, call, outcome)
-            # Where there are more without ours (Anthropic's own beside the peer's), they are not ours.
-            assert len(outcome.spans) == max(len(alone[call].spans), known.models), (mode, call, outcome)
+            # If there are more without ours, it withholds Anthropic's own.
+            most = max(len(alone[call].spans), known.models)
+            assert known.models <= len(outcome.spans) <= most, (mode, call, outcome)
             assert {tokens for _, tokens in outcome.spans} == {known.tokens // known.models}, (mode, call, outcome)
             agents, tools = (0, 0) if peer.name in APART else (known.agents, known.tools)
             assert len(outcome.agents) == max(len(alone[call].agents), agents), (mode, call, outcome)

@@ -195,7 +195,8 @@ def _unrecorded_libraries() -> str:
     except ImportError:
         return ""  # the process can load no files any more
     loaded, states = agent_libraries.loaded(), instrumentor_status.snapshot()
-    words = {False: "agents and tools of ", True: "model calls of "}
+    # An agent library that is recorded may use a client that is not.
+    words = {False: "agents and tools of ", True: "direct model calls of "}
     named = [
         f"{what}{', '.join(libraries)}"
         for clients, what in words.items()

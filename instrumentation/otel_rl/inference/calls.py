@@ -169,6 +169,9 @@ class InferenceCall:
         self._emits_metrics = not owner.emits_metrics
         self.span = owner.span
         self._describes = owner.is_partial
+        if owner.operation is not None:
+            # Metrics and spans of a call have one name: Gemini's own is `generate_content`, that of most owners `chat`.
+            request.labels = {**request.labels, attributes.GEN_AI_OPERATION_NAME: owner.operation}
         if owner.is_partial:
             request.read()
             self._capture(request)

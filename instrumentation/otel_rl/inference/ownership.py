@@ -143,11 +143,13 @@ class Owned(NamedTuple):
         span: its span, to add to; one that records nothing where it has none yet.
         emits_metrics: it records the ``gen_ai.client.*`` metrics of the call.
         is_partial: see :class:`Owner`.
+        operation: as its span names it; None if it does not.
     """
 
     span: Span
     emits_metrics: bool
     is_partial: bool = False
+    operation: str | None = None
 
 
 def of_call(own_scope: str, endpoint: Endpoint, context: Context) -> Owned | None:
@@ -158,7 +160,7 @@ def of_call(own_scope: str, endpoint: Endpoint, context: Context) -> Owned | Non
         return None
     # The span of a client may lie inside of an inference of the package, or of a wrapper, which measures then.
     is_measured = _is_of_package(context) or any(endpoint.operation in _owner_of(span).measures for span in spans)
-    return Owned(spans[0], is_measured, _owner_of(spans[0]).is_partial)
+    return Owned(spans[0], is_measured, _owner_of(spans[0]).is_partial, _operation_of(spans[0]))
 
 
 def context_inside(call: ParentCall, context: Context | None) -> Context:
@@ -222,10 +224,15 @@ def inference_span(own_scope: str, context: Context) -> Span | None:
     if owner.only_model_calls:
         return span
     values = _attributes_of(span)
-    operation = values.get(attributes.GEN_AI_OPERATION_NAME)
-    if operation is None and owner.is_known_by_name:
+    is_marked = any(values.get(key) == kind for key, kind in _MODEL_CALLS)
+    return span if is_marked or _operation_of(span) is not None else None
+
+
+def _operation_of(span: Span) -> str | None:
+    operation = _attributes_of(span).get(attributes.GEN_AI_OPERATION_NAME)
+    if operation is None and _owner_of(span).is_known_by_name:
         operation = getattr(span, "name", "").partition(" ")[0]
-    return span if operation in _ALL or any(values.get(key) == kind for key, kind in _MODEL_CALLS) else None
+    return operation if operation in _ALL else None
 
 
 def _is_of_our_provider(span: Span) -> bool:

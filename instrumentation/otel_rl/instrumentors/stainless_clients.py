@@ -6,10 +6,13 @@ import functools
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from opentelemetry.context import get_current
+
 from otel_rl.core import own_cpu
 from otel_rl.inference import ownership
 from otel_rl.inference.calls import InferenceCall, current
 from otel_rl.inference.dropped_answers import record_abandoned
+from otel_rl.inference.requests import endpoint_of
 from otel_rl.instrumentors import stainless_answers as answers
 from otel_rl.instrumentors.observing import Hooks, Switch, wrap
 from otel_rl.instrumentors.stainless_requests import describe
@@ -36,7 +39,6 @@ class StainlessClient:
         library: its name.
         provider_of: the provider, from an instance of its class; None if its address shows it.
         form: of its answers.
-        sends_context: whether an instance sends the trace context of a span of its own.
     """
 
     def __init__(
@@ -44,10 +46,8 @@ class StainlessClient:
         library: str,
         provider_of: Callable[[Any], str | None],
         form: Callable[[bool], Answer],
-        sends_context: Callable[[Any], bool] = lambda _: False,
     ) -> None:
         self._scope, self._provider_of, self._form = Scope(library), provider_of, form
-        self._sends_context = sends_context
         self._headers_site = guard(f"{library}.headers")
         begin, end = own_cpu.timed(f"{library}.begin", self._begin), own_cpu.timed(f"{library}.answered", answers.sent)
         self._sending = Hooks(f"{library}.request", begin=begin, end=end)
@@ -66,6 +66,11 @@ class StainlessClient:
         for name in ("SyncAPIClient", "AsyncAPIClient"):
             patches.replace(module, f"{name}.{request}", sending, required=True)
             _replace_below_wrappers(getattr(module, name), request, sending, patches)
+
+    def has_owner(self, url: str) -> bool:
+        """Return whether the call of a model at ``url`` belongs to another instrumentor, whose span is open."""
+        endpoint = endpoint_of(url)
+        return endpoint is not None and ownership.of_call(self._scope.name, endpoint, get_current()) is not None
 
     def _begin(self, client: Any, *args: Any, **kwargs: Any) -> InferenceCall | None:
         record_abandoned()
@@ -92,8 +97,7 @@ class StainlessClient:
                 elif ownership.suppressed():
                     return headers
                 options = kwargs["options"] if "options" in kwargs else args[0]
-                is_sent = call is not None and not call.owned and self._sends_context(client)
-                if self._scope.enabled and not is_sent and not _has_trace_context(client, options):
+                if self._scope.enabled and not _has_trace_context(client, options):
                     propagation.inject(headers, _target(client, options))
             return headers
 

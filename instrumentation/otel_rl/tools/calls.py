@@ -239,7 +239,8 @@ class ToolCall:
                 self._tool.has_ended = True
             if self._forks != lifecycle.forks:
                 return
-            failure = self._failure if error is None else outcomes.raised(error)
+            inner = self._tool.inner if self._tool is not None else None
+            failure = (self._failure or inner) if error is None else outcomes.raised(error)
             progress.call_ended()
             if self._tool is not None:
                 was_left = failure is not None and failure.outcome == outcomes.CANCELLED
@@ -251,7 +252,7 @@ class ToolCall:
             elapsed = (at.counter if at else time.perf_counter()) - started
             label = self.metric_name or self.name
             sampling.keep_if_slow(self.span, elapsed, OPERATION, label, attributes.GEN_AI_TOOL_NAME)
-            outcome = self._settle(failure, error)
+            outcome = self._settle(failure, inner, error)
             kind = None if failure is None else failure.kind
             if self.is_owned or (self.has_span and not _measures(self.span)):
                 self._measure(elapsed, label, kind, outcome)
@@ -260,25 +261,22 @@ class ToolCall:
             elif kind is not None:
                 mark_error(self.span, kind)
 
-    def _settle(self, failure: Failure | None, error: BaseException | None) -> str:
-        """Put the outcome on the span, and tell the tool around that this call stands for.
+    def _settle(self, failure: Failure | None, inner: Failure | None, error: BaseException | None) -> str:
+        """Put the outcome on the span, and on the tool around that this call stands for.
 
-        A call inside that has added to this span may know more than that the tool failed. Where the tool goes on
-        without it, the span keeps what it says; the metric does not know of it. The span of another instrumentor may
-        yet fail after a call that went well.
+        A call inside, ``inner``, that has added to this span may know more than that the tool failed. The span of
+        another instrumentor may yet fail after a call that went well.
         """
-        inner = self._tool.inner if self._tool is not None else None
         outcome = self._outcome if failure is None else failure.outcome
         if outcome == outcomes.TOOL_ERROR and inner is not None:
-            outcome = inner
+            outcome = inner.outcome
         if error is not None and self.span.is_recording():
             self._add_exit_code(error)
         if self.span.is_recording() and (self.is_owned or failure is not None):
-            shown = inner if failure is None and inner is not None else outcome
-            add(self.span, {attributes.RL_TOOL_OUTCOME: shown})
+            add(self.span, {attributes.RL_TOOL_OUTCOME: outcome})
         around = open_tools.here()
         if around is not None and around.name == self.name:
-            around.inner = None if failure is None else outcome
+            around.inner = failure and failure._replace(outcome=outcome)
         return outcome
 
     def _measure(self, elapsed: float, label: str, kind: str | None, outcome: str) -> None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from otel_rl.telemetry.open_trajectory import OpenTrajectory
     from otel_rl.telemetry.progress import CallBegin, CallState
+    from otel_rl.tools.outcomes import Failure
 
 _KEY = create_key("otel_rl.tool")
 
@@ -38,7 +39,7 @@ class OpenTool(open_trajectory.WeaklyHeld):
         span: the span that stands for it; None where none is open.
         is_measured: somebody records its duration, us or the owner of the span.
         has_ended: a task that outlives it is inside of no tool.
-        inner: how the last call failed that it stands for, of the same name inside of it.
+        inner: how the last call failed that it stands for, of the same name inside of it; None if that went well.
         trajectory: the one that it runs in, once :func:`context_with` has put it there.
         begin, last_inside: see :class:`otel_rl.telemetry.progress.OpenCall`.
     """
@@ -48,7 +49,7 @@ class OpenTool(open_trajectory.WeaklyHeld):
     span: Span | None = None
     is_measured: bool = True
     has_ended: bool = False
-    inner: str | None = None
+    inner: Failure | None = None
     trajectory: OpenTrajectory | None = None
     begin: CallBegin | None = None
     last_inside: float = 0.0

@@ -95,8 +95,8 @@ def test_loaded_libraries_of_agents_and_models_that_nothing_instruments_are_name
         (programs.directory / f"{name}.py").write_text("")
     line = _line(programs, "import cohere, haystack, otel_rl\nwith otel_rl.rollout('r'): pass")
 
-    said = "agents and tools of haystack-ai and model calls of cohere are not recorded (`otel-rl doctor` says what is)"
-    assert f"; {said}" in line
+    said = "agents and tools of haystack-ai and direct model calls of cohere are not recorded"
+    assert f"; {said} (`otel-rl doctor` says what is)" in line
 
 
 def test_where_all_instrumentors_are_off_doctor_is_named(programs: Programs) -> None:

@@ -16,6 +16,7 @@ from agents.models.openai_chatcompletions import OpenAIChatCompletionsModel
 from openai import AsyncOpenAI
 from opentelemetry import trace
 from support.agent_truth import Count, compare
+from support.agent_truth import rows as named_rows
 from support.scripted_model import GIVEN, MADE, WAIT, ScriptedModel, rows, tree
 
 import otel_rl
@@ -406,6 +407,22 @@ def test_the_run_of_a_rollout_has_no_row_of_its_own(library, recorded, make, ser
     asyncio.run(program())
     assert len(rows(recorded)) == 1
     assert tree(recorded.spans) == ["rl.rollout", *expected(handed_over, library)[1:]]
+
+
+@pytest.mark.parametrize(("given", "name"), [({}, "plain"), ({"workflow_name": "Support"}, "Support")])
+@pytest.mark.parametrize("streams", [False, True])
+def test_a_row_is_named_after_its_workflow_or_its_first_agent(library, recorded, make, given, name, streams):
+    config = agents.RunConfig(**given)
+
+    async def program():
+        if streams:
+            await read(Runner.run_streamed(make("plain"), "go", run_config=config))
+        else:
+            await Runner.run(make("plain"), "go", run_config=config)
+
+    asyncio.run(program())
+    (row,) = named_rows(recorded)
+    assert row["gen_ai.agent.name"] == name
 
 
 def test_the_conversation_is_that_of_the_run(library, recorded, make):

@@ -9,6 +9,7 @@ from typing import Any
 
 import anthropic
 import pytest
+from opentelemetry import trace
 from opentelemetry.baggage import set_baggage
 from opentelemetry.context import attach, detach
 from opentelemetry.trace import SpanKind, StatusCode
@@ -107,6 +108,24 @@ def test_a_call_gives_one_span_with_all_tokens(shape, recorded, server, client, 
     call, streamed = SHAPES[shape]
     call(client, {**CALL, "extra_body": {"temperature": 0.5}})
     _expect(recorded, server, spans_of, streamed=streamed)
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize(("scope", "measured"), [("strands.telemetry.tracer", 1), ("of.an.agent.library", 0)])
+def test_inside_of_a_span_for_the_same_call_that_is_the_only_one(
+    scope, measured, streamed, recorded, server, client, spans_of
+):
+    chat = {"gen_ai.operation.name": "chat"}
+    with trace.get_tracer(scope).start_as_current_span("chat claude", attributes=chat) as owner:
+        answer = client.messages.create(**CALL, stream=streamed)
+        if streamed:
+            list(answer)
+    (span,) = recorded.spans
+    assert span.context == owner.get_span_context()
+    assert span.attributes["rl.inference.retries"] == 0
+    assert len(recorded.metrics().get("gen_ai.client.operation.duration", ())) == measured
+    _, headers, _ = server.requests[0]
+    assert int(headers["traceparent"].split("-")[2], 16) == span.context.span_id
 
 
 @pytest.mark.parametrize(("host", "expected"), [("api.example.com", None), ("127.0.0.1", "r1")])

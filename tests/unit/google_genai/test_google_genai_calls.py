@@ -8,6 +8,7 @@ import json
 
 import pytest
 from google.genai import errors, types
+from opentelemetry import trace
 from opentelemetry.trace import SpanKind, StatusCode
 
 import otel_rl
@@ -67,6 +68,16 @@ def test_a_call_gives_one_span_with_tokens_and_metrics(shape, recorded, server, 
     _, headers, _ = server.requests[0]
     trace_id, span_id = headers["traceparent"].split("-")[1:3]
     assert (int(trace_id, 16), int(span_id, 16)) == (span.context.trace_id, span.context.span_id)
+
+
+def test_inside_of_a_span_for_the_same_call_metrics_have_the_operation_of_that(recorded, client):
+    tracer, chat = trace.get_tracer("strands.telemetry.tracer"), {"gen_ai.operation.name": "chat"}
+    with tracer.start_as_current_span("chat gemini", attributes=chat):
+        client.models.generate_content(**CALL)
+    assert [span.name for span in recorded.spans] == ["chat gemini"]
+    points = recorded.metrics()
+    for name in ("gen_ai.client.operation.duration", "gen_ai.client.token.usage"):
+        assert {point.attributes["gen_ai.operation.name"] for point in points[name]} == {"chat"}
 
 
 @pytest.mark.parametrize("shape", SHAPES)

@@ -103,6 +103,18 @@ async def test_a_tool_that_fails_after_its_request_went_well_has_an_outcome_of_i
     assert instrumented.span("execute_tool add").attributes[names.RL_TOOL_OUTCOME] == "tool_error"
 
 
+async def test_a_tool_that_answers_with_the_failure_of_its_request_has_failed_on_span_metric_and_row(instrumented, url):
+    async with session(url) as opened:
+        await opened.list_tools()
+        instrumented.metrics()
+        with otel_rl.rollout(), ToolCall(Scope("program"), "boom") as call:
+            call.result(text_of(await opened.call_tool("boom", {"text": "no"})))
+    (point,) = instrumented.metrics()[TOOL]
+    for found in (point, instrumented.span("execute_tool boom")):
+        assert (found.attributes[names.ERROR_TYPE], found.attributes[names.RL_TOOL_OUTCOME]) == ("tool_error",) * 2
+    assert instrumented.span("rl.rollout").attributes[names.RL_ROLLOUT_TOOL_ERRORS] == 1
+
+
 async def test_a_repeated_call_of_a_trajectory_is_numbered(instrumented, url):
     async with session(url) as opened:
         with otel_rl.rollout():

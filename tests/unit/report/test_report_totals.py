@@ -194,11 +194,22 @@ def test_the_table_of_tools_says_how_failed_calls_ended() -> None:
     assert shown["Outcome of errors"] == "timeout 2, tool_error 1"
 
 
-def _tool_histogram(count: int) -> MetricTotals:
+def test_calls_of_tools_that_do_not_exist_count_once_by_the_names_of_their_spans() -> None:
+    totals = _tool_histogram(2, {"gen_ai.tool.name": "_OTHER", "rl.tool.outcome": "unknown_tool"})
+    shown = _shown([_tool_span(number, "unknown_tool", "unknown_tool") for number in range(2)], totals)
+    assert (shown["Tool"], shown["Calls"]) == ("add", "2")
+
+
+def test_calls_of_tools_that_do_not_exist_count_without_spans_too() -> None:
+    shown = _shown([], _tool_histogram(2, {"gen_ai.tool.name": "_OTHER", "rl.tool.outcome": "unknown_tool"}))
+    assert (shown["Tool"], shown["Calls"]) == ("_OTHER", "2")
+
+
+def _tool_histogram(count: int, labels: dict[str, Any] | None = None) -> MetricTotals:
     """So many calls of up to 3 s, in a histogram whose first bucket reaches to 10 s."""
     totals = MetricTotals(METRICS)
     name, bounds = metrics.GEN_AI_EXECUTE_TOOL_DURATION.name, {"bounds": [10.0], "counts": [count, 0]}
-    labels = {"gen_ai.tool.name": "add"}
+    labels = labels or {"gen_ai.tool.name": "add"}
     totals.add(Point(ONE, "s", name, "histogram", True, 1, 2, float(count), labels, count, 0.1, 3.0, **bounds))
     return totals
 

@@ -101,6 +101,11 @@ async def cancelled(make):
         await task
 
 
+def test_a_row_has_the_name_of_its_agent(recorded, make):
+    asyncio.run(streamed(make))
+    assert [row["gen_ai.agent.name"] for row in rows(recorded)] == ["one"]
+
+
 @pytest.mark.parametrize(
     ("shape", "facts"),
     [

@@ -1,7 +1,8 @@
 """Model calls through the ``anthropic`` client, and runs of its tool runners, which are agents.
 
-From 1.14 on the client has a span for each call itself: then ours adds what that lacks, and the metrics. Where it is
-switched off (``ANTHROPIC_OPEN_TELEMETRY=false``), or the client is older, the span is ours.
+From 1.14 on the client has a span for each call itself: then ours adds what that lacks, and the metrics. Inside of the
+span of an agent library it makes none. Where it is switched off (``ANTHROPIC_OPEN_TELEMETRY=false``), or the client is
+older, the span is ours.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from otel_rl.inference.calls import current
 from otel_rl.inference.messages_protocol import MessagesAnswer
 from otel_rl.instrumentors import stainless_answers as answers
 from otel_rl.instrumentors.followed_calls import following
+from otel_rl.instrumentors.patch_functions import bypassing
 from otel_rl.instrumentors.stainless_clients import StainlessClient
 from otel_rl.semconv.attributes import GenAiProviderNameValues
 from otel_rl.telemetry import Scope, propagation
@@ -32,12 +33,7 @@ def _provider_of(client: Any) -> str:
     return getattr(client, "_gen_ai_provider_name", GenAiProviderNameValues.ANTHROPIC)
 
 
-def _sends_context(client: Any) -> bool:
-    options = getattr(client, "_open_telemetry", None)
-    return options is not None and options["propagation"] and options["traces"]["enabled"]
-
-
-_client = StainlessClient("anthropic", _provider_of, MessagesAnswer, _sends_context)
+_client = StainlessClient("anthropic", _provider_of, MessagesAnswer)
 
 
 def patch_base_client(module: ModuleType, patches: Patches) -> None:
@@ -47,6 +43,15 @@ def patch_base_client(module: ModuleType, patches: Patches) -> None:
     if has_spans:
         patches.observe(module, "finish_api_call_span", before=_finishing, required=True)
         patches.observe(module, "inject_trace_headers", after=_injected)
+        _withhold_span(module, patches)
+
+
+def _is_owned(_tracer: Any, _url: Any, options: Any, *_: Any, **__: Any) -> bool:
+    return _client.has_owner(options.url)
+
+
+#: The call of an agent library that has a span for it already gets no second one; ours adds to the first.
+_withhold_span = bypassing("start_api_call_span", when=_is_owned, result=lambda *_, **__: None)
 
 
 def _finishing(_client: Any, span: Any, result: Any) -> None:

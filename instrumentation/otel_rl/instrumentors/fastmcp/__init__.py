@@ -15,6 +15,7 @@ class FastMcpInstrumentor(Instrumentor):
     """Instruments ``fastmcp``."""
 
     requirements: ClassVar = ("fastmcp >= 4.1.2, < 5",)
+    builds: ClassVar = ("fastmcp-slim",)
     needs: ClassVar = ("mcp",)
     modules: ClassVar = {
         "fastmcp.telemetry": "patch:patch_telemetry",

@@ -47,7 +47,7 @@ def _record_failure(invocation: Any, failure: Failure | None, outcome: str = out
     if failure is not None:
         tool = open_tools.here()
         inner = None if tool is None or failure.outcome != outcomes.TOOL_ERROR else tool.inner
-        values[attributes.RL_TOOL_OUTCOME] = inner or failure.outcome
+        values[attributes.RL_TOOL_OUTCOME] = (inner or failure).outcome
     if failure is not None and not is_marked:
         mark_error(invocation.span, failure.kind)
         values[attributes.ERROR_TYPE] = failure.kind

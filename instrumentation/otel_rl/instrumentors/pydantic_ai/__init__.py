@@ -13,7 +13,7 @@ from otel_rl.instrumentors.base import Instrumentor
 class PydanticAIInstrumentor(Instrumentor):
     """Patches the agent, and what calls its tools."""
 
-    requirements: ClassVar = ("pydantic-ai-slim >= 2.68, < 3",)
+    requirements: ClassVar = ("pydantic-ai-slim >= 2.38, < 3",)
     modules: ClassVar = {
         # The whole package: settings ask for its version.
         "pydantic_ai": "patch:patch_agent",

@@ -11,6 +11,7 @@ from otel_rl.report.core.statistics import Cell, Spread, spreads
 from otel_rl.report.core.totals import MetricTotals, combined
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import metrics
+from otel_rl.semconv.attributes import ErrorTypeValues, RlToolOutcomeValues
 from otel_rl.semconv.attributes import GenAiTokenTypeValues as TokenType
 from otel_rl.store.tables.load import AGENT, MODEL, SERVED_TOOL, SERVICE, TOOL, WORKFLOW, model_name
 from otel_rl.store.tables.operations import CANCELLED
@@ -224,11 +225,15 @@ def _add_tokens(statistics: CallStatistics, row: sqlite3.Row) -> None:
 
 def _merged(collected: Collected, kind: str, metric: MetricDefinition, key: tuple[str, ...]) -> list[CallStatistics]:
     result, serving = _of_spans(collected.tables, kind), _serving(collected) if kind == TOOL else frozenset()
+    made_up = sum(statistics.outcomes.get(RlToolOutcomeValues.UNKNOWN_TOOL, 0) for statistics in result.values())
     for values, of_all in collected.totals.by(metric, *key).items():
         name = _name(values)
         series = [one for one in of_all if (one.process, name) not in serving] if name in result else of_all
         counted = CallStatistics(name, combined(series))
         counted.number = counted.durations.cell.count
+        if name == ErrorTypeValues.OTHER and counted.number <= made_up:
+            # Tools that a model made up, whose names only spans have.
+            continue
         for of_process in series:
             if error := str(of_process.attributes.get(names.ERROR_TYPE) or ""):
                 outcome = of_process.attributes.get(names.RL_TOOL_OUTCOME)
