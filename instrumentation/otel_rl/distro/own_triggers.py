@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 TRIGGERS: Final[Mapping[str, tuple[str, ...]]] = {
     "otel_rl_accelerate": ("accelerate.accelerator", "accelerate"),
     "otel_rl_aiohttp": ("aiohttp.client", "aiohttp.client_reqrep", "aiohttp.streams", "aiohttp"),
-    "otel_rl_anthropic": ("anthropic._base_client", "anthropic"),
+    "otel_rl_anthropic": ("anthropic._base_client", "anthropic.lib.tools._beta_runner", "anthropic"),
     "otel_rl_autogen": (
         "autogen_core._telemetry._tracing",
         "autogen_core._telemetry._genai",
