@@ -438,7 +438,6 @@ class InferenceCall:
         if self._describes:
             self.answer.add_attributes(values)
         if self._first_chunk is not None and (self.owned or self._emits_metrics):
-            # An owner that measures it has it on its span, too.
             values[attributes.GEN_AI_RESPONSE_TIME_TO_FIRST_CHUNK] = self._first_chunk
         if self._describes and not self.owned:
             values = {**self._request.labels, **self._request.values, **values}
