@@ -440,9 +440,9 @@ class InferenceCall:
                 values[attributes.RL_INFERENCE_STREAM_ENDED] = how
         if self._describes:
             self.answer.add_attributes(values)
-        if self.owned and self._first_chunk is not None:
+        if self._first_chunk is not None and (self.owned or self._emits_metrics):
             values[attributes.GEN_AI_RESPONSE_TIME_TO_FIRST_CHUNK] = self._first_chunk
-        elif self._describes and not self.owned:
+        if self._describes and not self.owned:
             values = {**self._request.labels, **self._request.values, **values}
         return values
 

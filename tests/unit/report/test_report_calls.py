@@ -197,7 +197,69 @@ def test_a_tool_called_over_and_over_explains_the_errors_that_ended_its_rollouts
         "refund was called 12 times in a row with the same arguments and result in each of 3 rollouts, which ended "
         "with GraphRecursionError."
     )
-    assert [one.code for one in findings["repeated_tool"].symptoms] == ["errors"]
+    assert [one.code for one in findings["repeated_tool"].symptoms] == ["failing_rollouts", "errors"]
+
+
+def _failed_rollouts(writer: ProcessWriter, failed: int, of: int) -> None:
+    """Rollouts with a model call each, which ends the first ones; one more call fails and ends nothing."""
+    for at in range(of):
+        error = "openai.InternalServerError" if at < failed else None
+        of_step = {"rl.loop.iteration": at + 2}
+        root = writer.span("rl.rollout", at, at + 0.9, {"rl.rollout.id": str(at), **of_step}, error=error)
+        writer.span(f"chat {at % 2}", at, at + 0.5, {**CHAT, "gen_ai.request.model": str(at % 2)}, root, error)
+    writer.span("call other", of, of + 0.5, error="ValueError")
+    writer.write()
+
+
+def test_rollouts_that_fail_are_a_finding_with_the_errors_that_ended_them(writer: ProcessWriter) -> None:
+    _failed_rollouts(writer, failed=4, of=48)
+    overview = examined(writer.folder.parent)
+    [finding] = [one for one in overview.findings if one.code == "failing_rollouts"]
+    assert finding.severity == "warning"
+    assert finding.text == ("4 of 48 rollouts failed: InternalServerError, most often in chat 0, first in step 2.")
+    assert (finding.onset, finding.cost, finding.section) == (2, 4 / 48, "rollouts")
+    [errors] = finding.symptoms
+    assert errors.text == (
+        "5 failed spans: 2 InternalServerError in chat 0 (ended 2 rollouts), 2 InternalServerError in chat 1 "
+        "(ended 2 rollouts), 1 ValueError in call other."
+    )
+
+
+def test_most_rollouts_that_fail_are_critical(writer: ProcessWriter) -> None:
+    _failed_rollouts(writer, failed=3, of=6)
+    assert {one.code: one.severity for one in examined(writer.folder.parent).findings}["failing_rollouts"] == "critical"
+
+
+def test_few_rollouts_that_fail_are_said_with_their_error_and_before_errors_that_end_none(
+    writer: ProcessWriter,
+) -> None:
+    _failed_rollouts(writer, failed=1, of=48)
+    writer.span("call other", 50, 50.5, error="ValueError")
+    writer.write()
+    overview = examined(writer.folder.parent)
+    [check] = [one for one in overview.checks if one.what == "failing rollouts"]
+    assert (check.state, check.detail) == ("below_threshold", "1 of 48 rollouts: InternalServerError")
+    assert [one.text for one in overview.findings] == [
+        "3 failed spans: 1 InternalServerError in chat 0 (ended 1 rollout), 2 ValueError in call other."
+    ]
+
+
+def test_the_tile_of_tokens_says_of_how_many_calls_they_are(writer: ProcessWriter) -> None:
+    writer.span("chat m", 0, 1, {**CHAT, **USAGE})
+    writer.span("chat m", 1, 2, {**CHAT, "rl.inference.output_tokens.estimated": 10})
+    writer.span("chat m", 2, 3, CHAT, error="ValueError")
+    writer.write()
+    page = write_report(writer.folder.parent, writer.folder.parent / "p.html").output.read_text(encoding="utf-8")
+    assert "10 in (of 1 of 2 calls), 40 out, 10 of it estimated" in page
+
+
+def test_first_chunks_that_only_the_metric_has_are_not_said_to_be_absent(writer: ProcessWriter) -> None:
+    writer.span("chat m", 0, 1, CHAT)
+    first_chunk = writer.meter.create_histogram("gen_ai.client.operation.time_to_first_chunk", "s")
+    first_chunk.record(0.5, CHAT)
+    writer.write()
+    [check] = [one for one in examined(writer.folder.parent).checks if one.what == "first chunks that come later"]
+    assert check.state == "too_little_data"
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def test_of_a_program_without_training_no_check_of_a_training_is_missing(tmp_pat
     assert "KL explosion" not in applying
     assert _check(overview, "KL explosion").detail == "this program has no training steps"
     assert _check(overview, "failing tools") == Check(
-        "failing tools", CheckState.SEEN, "1 of 12 calls", ("failing_tool", "errors"), 12
+        "failing tools", CheckState.SEEN, "1 of 12 calls: TimeoutError", ("failing_tool", "errors"), 12
     )
 
 

@@ -168,6 +168,11 @@ def test_strands_records_no_metric_of_the_conventions_so_ours_does_once_for_each
     assert sum(point.count for point in points["gen_ai.client.operation.duration"]) == 2
 
 
+def test_the_time_to_the_first_chunk_is_on_the_span_of_strands_as_it_is_in_our_metric(recorded, make):
+    make()("hi")
+    assert recorded.span("chat").attributes["gen_ai.response.time_to_first_chunk"] > 0
+
+
 def test_a_streamed_run_leaves_nothing_current_between_its_events(recorded, make):
     async def run():
         outside = otel_rl.trace_id()

@@ -33,6 +33,11 @@ def model(name: str) -> str:
     return name.partition(" ")[2] or name
 
 
+def error(kind: str) -> str:
+    """Return the type of an error without its module; what is no name of a type as it is."""
+    return kind if " " in kind else kind.rpartition(".")[2]
+
+
 def unseen(steps: Steps) -> str:
     """Return one sentence on collectives that were not seen, ``""`` when there were none."""
     if not steps.unseen.count:

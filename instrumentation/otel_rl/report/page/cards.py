@@ -148,8 +148,12 @@ def _model_tokens(models: list[CallStatistics]) -> Tile:
     total = sum(used.values()) + estimated
     if not total:
         return _NONE
-    output = human.short_number(used[TokenType.OUTPUT] + estimated)
-    note = f"{human.short_number(used[TokenType.INPUT])} in, {output} out"
+    # A call that failed uses none.
+    calls = sum(model.number - model.failed - model.cancelled for model in models)
+    said = sum(model.tokens[TokenType.INPUT].count for model in models if TokenType.INPUT in model.tokens)
+    some = f" (of {human.number(said)} of {human.number(calls)} calls)" if said < calls else ""
+    note = f"{human.short_number(used[TokenType.INPUT])} in{some}, "
+    note += f"{human.short_number(used[TokenType.OUTPUT] + estimated)} out"
     known = f"{human.short_number(estimated)} of it estimated" if estimated else "where the answers say it"
     return Tile("Model tokens", human.short_number(total), f"{note}, {known}")
 

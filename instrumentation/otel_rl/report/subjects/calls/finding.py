@@ -1,7 +1,8 @@
-"""Tools and model calls that fail or are sent again, and all other errors."""
+"""Tools and model calls that fail or are sent again, and rollouts that fail."""
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from otel_rl.report.subjects.calls.statistics import Asked, CallStatistics
 
 _ERROR_TYPES, _NAMED_TOOLS = 3, 3
+_FIRST_FAILED = "SELECT min(step) FROM rollout WHERE kind = ? AND error <> ''"
 #: By how much more of its calls a tool fails at one server than at each of the others.
 _MORE_AT_ONE = 0.2
 #: Behind the last step, and the last second.
@@ -27,9 +29,10 @@ _LAST = 1 << 62
 
 
 def findings(collected: Collected, known: Known) -> list[Finding]:
-    """Return tools, then models, of which calls fail or are sent again."""
+    """Return tools, then models, of which calls fail or are sent again, and rollouts that fail."""
     changed = {change.subject for change in known["changes"] if change.section == "models"}
     faults = [*_tools(collected), *_models(collected, changed), *tool_faults.findings(collected)]
+    faults += _rollouts(collected, faults)
     # What a rollout does, and the rewards that it gets, follow from its calls.
     take_over(faults, known["changes"], _is_of_value)
     return [*hanging.findings(collected, known), *faults]
@@ -44,6 +47,7 @@ def checks(collected: Collected) -> list[Check]:
     tools, models = statistics.tools(collected), statistics.models(collected)
     return [
         hanging.check(sum(one.number for one in (*tools, *models))),
+        _failing("failing rollouts", [rollouts.of_run(collected).statistics], _NO_ROLLOUT, rollouts.FAILING, "rollout"),
         *_of_tools(collected, tools),
         *_of_models(collected, models),
         *tool_faults.checks(collected),
@@ -125,11 +129,13 @@ def _of_asked(collected: Collected, asked: dict[str, Asked]) -> str:
     return f"{human.listed(named[:_NAMED_TOOLS])}; {unseen}"
 
 
-def _failing(what: str, callees: list[CallStatistics], without: str, code: str) -> Check:
+def _failing(what: str, callees: list[CallStatistics], without: str, code: str, noun: str = "call") -> Check:
     """Return whether there are enough calls for failures to be more than chance."""
     failed, number = sum(callee.failed for callee in callees), sum(callee.number for callee in callees)
     codes = (code, "errors") if failed else (code,)
-    return Check.of(what, number, thresholds.FEWEST_FAILED, "call", codes, seen=failed, without=without)
+    types = _types(sum((Counter(callee.errors) for callee in callees), Counter()))
+    basis = f"{human.amount(number, noun)}: {types}" if failed else ""
+    return Check.of(what, number, thresholds.FEWEST_FAILED, noun, codes, basis, seen=failed, without=without)
 
 
 def _slower(
@@ -146,7 +152,7 @@ def _slower(
 
 def _first_chunk(series: list[Line], models: list[CallStatistics]) -> Check:
     what, codes = "first chunks that come later", ("slower_model",)
-    if models and not series:
+    if models and not any(model.first_chunk.cell.count for model in models):
         return Check.not_applicable(what, "no call was streamed", codes)
     return _slower(what, series, models, _NO_MODEL, codes)
 
@@ -164,7 +170,7 @@ def _retried(collected: Collected, models: list[CallStatistics]) -> Check:
     return Check.of(what, number, thresholds.FEWEST_FAILED, "call", codes, seen=retried)
 
 
-_NO_TOOL, _NO_MODEL = "no tool was called", "no model was called"
+_NO_TOOL, _NO_MODEL, _NO_ROLLOUT = "no tool was called", "no model was called", "no rollout was recorded"
 _MOMENTS = "steps or seconds with calls"
 
 
@@ -176,6 +182,26 @@ def _tools(collected: Collected) -> list[Finding]:
         for tool in statistics.tools(collected)
         if _is_notable(tool.failed, tool.number) or (TOOL, tool.name) in lately
     ]
+
+
+def _rollouts(collected: Collected, causes: list[Finding]) -> list[Finding]:
+    """Return a notable share of failed rollouts; it goes below the finding of what fails in most of them."""
+    recorded = rollouts.of_run(collected)
+    of_run, first = recorded.statistics, collected.tables.value(_FIRST_FAILED, recorded.kind)
+    if not _is_notable(of_run.failed, of_run.number):
+        return []
+    cost, kind = of_run.failed / of_run.number, max(of_run.errors, key=of_run.errors.__getitem__)
+    where = next((group.where for group in errors.table(collected) if group.kind == kind), "")
+    text = f"{human.number(of_run.failed)} of {human.amount(of_run.number, 'rollout')} failed: {_types(of_run.errors)}"
+    text += (f", most often in {where}" if where else "") + ("" if first is None else f", first in step {first}")
+    severity = Severity.CRITICAL if cost >= thresholds.CRITICAL_SHARE else Severity.WARNING
+    found = [Finding(rollouts.FAILING, severity, f"{text}.", "rollouts", cost=cost, onset=first)]
+    ended_by = tool_faults.ended_by(collected)
+    for cause in causes:
+        if cause.subject == where.rpartition(" ")[2] or kind in ended_by.get(cause.subject, ()):
+            cause.symptoms += found
+            return []
+    return found
 
 
 def _is_notable(failed: float, number: float) -> bool:
@@ -237,8 +263,9 @@ def _reason(collected: Collected, tool: str) -> str:
 
 def _types(errors: dict[str, int]) -> str:
     ordered = sorted(errors, key=lambda kind: -errors[kind])
+    named = [sentences.error(kind) + (f" {errors[kind]}" if len(errors) > 1 else "") for kind in ordered]
     more = f" and {len(ordered) - _ERROR_TYPES} more types" if len(ordered) > _ERROR_TYPES else ""
-    return ", ".join(ordered[:_ERROR_TYPES]) + more
+    return ", ".join(named[:_ERROR_TYPES]) + more
 
 
 class _Rate(NamedTuple):

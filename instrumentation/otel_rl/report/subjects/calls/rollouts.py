@@ -16,6 +16,8 @@ from otel_rl.store.tables.load import AGENT_ROOT, ROLLOUT
 if TYPE_CHECKING:
     from otel_rl.report.core.collected import Collected
 
+#: Code of the finding of rollouts that fail.
+FAILING = "failing_rollouts"
 _SLOWEST = 15
 #: Kind of the errors of trajectories whose spans are not there.
 _NO_SPAN = "span left out"

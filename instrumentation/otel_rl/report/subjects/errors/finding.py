@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import TYPE_CHECKING
 
-from otel_rl.report.core import human, thresholds
+from otel_rl.report.core import human, sentences, thresholds
 from otel_rl.report.core.finding import VALUE, Check, Finding, Severity, take_over
-from otel_rl.report.subjects.calls import lines, statistics, tool_faults
+from otel_rl.report.subjects.calls import lines, rollouts, statistics, tool_faults
 from otel_rl.report.subjects.endings import recorded
 from otel_rl.report.subjects.errors.groups import ErrorGroup, number_uncaught, table, uncaught
 from otel_rl.semconv import events, spans
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 #: So many reports of hangs are said.
 _HANGS, _LINE = 4, "\n"
+#: Kinds of errors that are named.
+_NAMED = 3
 #: The time in what a watchdog says of a hang.
 _SECONDS = re.compile(r" for \d+ s ")
 _CALL = "hanging_call"
@@ -132,15 +135,11 @@ def _errors(collected: Collected, explained: list[Finding]) -> list[Finding]:
         return []
     number = sum(group.number for group in groups)
     besides = number_uncaught(collected)
-    first = groups[0]
     more = f", besides {human.amount(besides, 'uncaught exception')}" if besides else ""
-    most = ":" if number == 1 else ", all of them" if number == first.number else ", most often"
-    if len(groups) > 1 and first.number == groups[1].number:
-        most = ", among them"
     failures = _failures(number, sum(group.spans for group in groups))
-    text = f"{failures}{most} {first.kind} in {_PLACES.get(first.where, first.where)}{more}."
+    text = f"{failures}{_by_type(groups, collected)}{more}."
     severity = Severity.NOTICE if _are_rare(groups, collected) else Severity.WARNING
-    finding = Finding("errors", severity, text, "errors", onset=first.iteration)
+    finding = Finding("errors", severity, text, "errors", onset=groups[0].iteration)
     cause = _cause(explained, groups, collected)
     if cause is None:
         return [finding]
@@ -149,6 +148,21 @@ def _errors(collected: Collected, explained: list[Finding]) -> list[Finding]:
         finding.text = f"{human.listed([f'rank {rank}' for rank in ranks])} had {text}"
     cause.symptoms.append(finding)
     return []
+
+
+def _by_type(groups: list[ErrorGroup], collected: Collected) -> str:
+    """Return the errors by type and place, those that ended rollouts first, then the most frequent ones."""
+    ended, numbers = rollouts.of_run(collected).statistics.errors, Counter[tuple[str, str]]()
+    for group in groups:
+        numbers[group.kind, _PLACES.get(group.where, group.where)] += group.number
+    parts = [
+        (f"{human.number(number)} " if len(numbers) > 1 else "")
+        + f"{sentences.error(kind)} in {place}"
+        + (f" (ended {human.amount(min(ended[kind], number), 'rollout')})" if kind in ended else "")
+        for (kind, place), number in sorted(numbers.items(), key=lambda item: (item[0][0] not in ended, -item[1]))
+    ]
+    more = f" and {human.amount(len(parts) - _NAMED, 'other kind')}" if len(parts) > _NAMED else ""
+    return (", all of them " if len(parts) == 1 < numbers.total() else ": ") + ", ".join(parts[:_NAMED]) + more
 
 
 def _are_rare(groups: list[ErrorGroup], collected: Collected) -> bool:
@@ -189,10 +203,11 @@ def _cause(findings: list[Finding], groups: list[ErrorGroup], collected: Collect
         of_end = (group.number for group in groups if group.kind in kinds or _is_of_waiting_ranks(group, ended))
         if 2 * sum(of_end) > number:
             return ended
-    for repeated in (finding for finding in findings if finding.code == tool_faults.REPEATED):
-        ended_by = tool_faults.ended_by(collected).get(repeated.subject, set())
-        if 2 * sum(group.number for group in groups if group.kind in ended_by) > number:
-            return repeated
+    # Failing rollouts have no subject.
+    ended_by = {**tool_faults.ended_by(collected), "": rollouts.of_run(collected).statistics.errors}
+    for ending in (finding for finding in findings if finding.code in (tool_faults.REPEATED, rollouts.FAILING)):
+        if 2 * sum(group.number for group in groups if group.kind in ended_by.get(ending.subject, ())) > number:
+            return ending
     failing = {finding.subject: finding for finding in findings if finding.code in ("failing_tool", "failing_model")}
     shares = dict.fromkeys(failing, 0)
     for group in groups:
