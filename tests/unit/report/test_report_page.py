@@ -169,7 +169,7 @@ def test_a_run_in_order_says_what_was_checked_and_what_could_not_be(tmp_path: Pa
         "Too little data for 2 checks: errors, lost telemetry errors: needs 1 span or log record, has 0",
     )
     _has(
-        page.texts["findings"], "Does not apply to this run: 45 checks steps and phases that become slower, late ranks"
+        page.texts["findings"], "Does not apply to this run: 46 checks steps and phases that become slower, late ranks"
     )
     _has(page.texts["findings"], "failing tools, tools that become slower: no tool was called")
     _has(page.texts["telemetry"], "No drop was counted, and every line could be read.")
