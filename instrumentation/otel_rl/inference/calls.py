@@ -333,6 +333,7 @@ class InferenceCall:
             self._ended = True
             self.child_began()
             progress.call_ended()
+            progress.call_is_over(self, RlCallKindValues.MODEL, self._request.name, failed=False, was_left=True)
             flight.end(self._flight, failed=False)
 
     def finish(

@@ -19,6 +19,7 @@ from opentelemetry.trace import INVALID_SPAN
 
 from otel_rl.semconv import attributes
 from otel_rl.telemetry.attribute_values import clean
+from otel_rl.telemetry.scope import has_our_provider
 from otel_rl.tools.calls import OPENINFERENCE_KIND
 
 if TYPE_CHECKING:
@@ -181,7 +182,7 @@ def announce(span: Span) -> None:
 
 def _announced_span() -> Span | None:
     span = _announced.get()
-    return span if span is not None and span.is_recording() else None
+    return span if span is not None and _is_open(span) else None
 
 
 def _span_of_caller(own_scope: str) -> Span | None:
@@ -200,7 +201,7 @@ def _span_of_caller(own_scope: str) -> Span | None:
         elif module in wrappers:
             name, *rest = wrappers[module].split(".")
             span: Span | None = reduce(lambda value, part: getattr(value, part, None), rest, frame.f_locals.get(name))
-            if span is not None and span.is_recording():
+            if span is not None and _is_open(span):
                 return span
     return found
 
@@ -218,7 +219,7 @@ def inference_span(own_scope: str, context: Context) -> Span | None:
         return span
     # SDK spans can be read; everything else (no parent, a remote parent) has no scope.
     scope = getattr(span, "instrumentation_scope", None)
-    if scope is None or not span.is_recording() or scope.name == own_scope or not _is_of_our_provider(span):
+    if scope is None or not _is_open(span) or scope.name == own_scope:
         return None
     owner = _owner_of(span)
     if owner.only_model_calls:
@@ -228,17 +229,15 @@ def inference_span(own_scope: str, context: Context) -> Span | None:
     return span if is_marked or _operation_of(span) is not None else None
 
 
+def _is_open(span: Span) -> bool:
+    return span.is_recording() and has_our_provider(span)
+
+
 def _operation_of(span: Span) -> str | None:
     operation = _attributes_of(span).get(attributes.GEN_AI_OPERATION_NAME)
     if operation is None and _owner_of(span).is_known_by_name:
         operation = getattr(span, "name", "").partition(" ")[0]
     return operation if operation in _ALL else None
-
-
-def _is_of_our_provider(span: Span) -> bool:
-    """Return whether it leaves with ours; Logfire, for one, has a provider of its own."""
-    processor = getattr(trace_api.get_tracer_provider(), "_active_span_processor", None)
-    return processor is None or getattr(span, "_span_processor", None) is processor
 
 
 def _is_of_package(context: Context) -> bool:

@@ -25,7 +25,7 @@ def patch_client(library: str, module: ModuleType, patches: Patches) -> None:
     patches.observe(module, "BaseClient.build_request", after=_built, required=True)
     patches.observe(module, "BaseClient._build_redirect_request", after=_redirected)
     senders.observe(patches, module, "Client.send", client)
-    senders.observe(patches, module, "AsyncClient.send", client)
+    senders.observe(patches, module, "AsyncClient.send", client, is_awaited=True)
 
 
 def patch_models(module: ModuleType, patches: Patches) -> None:

@@ -37,10 +37,11 @@ class Hooks(NamedTuple):
         before: ``before(*args, **kwargs)``, ahead of the call.
         after: ``after(result, *args, **kwargs)``, when the call returned; of a generator when it is exhausted.
         begin: ``begin(*args, **kwargs)`` returns a state; None means that this call is not followed.
-
-    Of generators the hooks are given the parameters that have a position by position, however the program gave them.
         end: ``end(state, result, error)``, once, however a call that is followed ends.
         each: ``each(state, item)``, before an item of an asynchronous generator that is followed is handed on.
+        is_awaited: callers await what the function returns, even if somebody has wrapped it in a plain function.
+
+    Of generators the hooks are given the parameters that have a position by position, however the program gave them.
     """
 
     site: str
@@ -49,6 +50,7 @@ class Hooks(NamedTuple):
     begin: Function | None = None
     end: Function | None = None
     each: Function | None = None
+    is_awaited: bool = False
 
 
 class Switch:
@@ -148,7 +150,7 @@ def wrap(raw: Any, hooks: Hooks, switch: Switch) -> Any:
     kind = getattr(function, _BOUND, function)
     if inspect.isasyncgenfunction(kind):
         factory: Function = partial(_compiled, _ASYNC_GENERATOR)
-    elif inspect.iscoroutinefunction(kind):
+    elif hooks.is_awaited or inspect.iscoroutinefunction(kind):
         factory = _coroutine
     elif inspect.isgeneratorfunction(kind):
         factory = partial(_compiled, _GENERATOR)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def observing(
-    *names: str, required: bool = True, begin: Callable[..., Any] | None = None, **hooks: Callable[..., Any]
+    *names: str, required: bool = True, begin: Callable[..., Any] | None = None, **hooks: Any
 ) -> PatchFunction:
     """Return a patch function that observes the functions of these names; see :class:`~.observing.Hooks`.
 

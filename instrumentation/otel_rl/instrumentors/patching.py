@@ -97,6 +97,7 @@ class Patches:
         begin: Callable[..., Any] | None = None,
         end: Callable[..., Any] | None = None,
         each: Callable[..., Any] | None = None,
+        is_awaited: bool = False,
         required: bool = False,
     ) -> bool:
         """Run our code around calls of the function ``owner.name``; see :class:`~.observing.Hooks`.
@@ -107,7 +108,8 @@ class Patches:
         switch = Switch()
         site = f"observe.{name}"
         given = {"before": before, "after": after, "begin": begin, "end": end, "each": each}
-        hooks = Hooks(site, **{part: hook and own_cpu.timed(f"{site}.{part}", hook) for part, hook in given.items()})
+        timed = {part: hook and own_cpu.timed(f"{site}.{part}", hook) for part, hook in given.items()}
+        hooks = Hooks(site, **timed, is_awaited=is_awaited)
         return self._replace(owner, name, lambda raw: wrap(raw, hooks, switch), switch, required=required)
 
     def on_restore(self, callback: Callable[[], None]) -> None:

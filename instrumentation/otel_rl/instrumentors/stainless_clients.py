@@ -62,8 +62,9 @@ class StainlessClient:
             end = answers.parsed
             patches.observe(module, f"{name}.parse", begin=answers.parsing, end=end, required=name != _LEGACY)
         patches.replace(module, "BaseClient._build_headers", self._build_headers, required=True)
-        sending = partial(wrap, hooks=self._sending, switch=Switch())
         for name in ("SyncAPIClient", "AsyncAPIClient"):
+            hooks = self._sending._replace(is_awaited=name.startswith("Async"))
+            sending = partial(wrap, hooks=hooks, switch=Switch())
             patches.replace(module, f"{name}.{request}", sending, required=True)
             _replace_below_wrappers(getattr(module, name), request, sending, patches)
 

@@ -62,6 +62,12 @@ def enabled() -> bool:
     return trace_api._TRACER_PROVIDER is not None  # noqa: SLF001 - get_tracer_provider() would create a provider
 
 
+def has_our_provider(span: Span) -> bool:
+    """Return whether a span of whoever leaves with ours; Logfire, for one, has a provider of its own."""
+    processor = getattr(trace_api.get_tracer_provider(), "_active_span_processor", None)
+    return processor is None or getattr(span, "_span_processor", None) is processor
+
+
 def _late_attributes(tracer: trace_api.Tracer) -> LateAttributes | None:
     """None without the SDK, and where nothing more can be imported: no descriptor left, or a chroot."""
     if "opentelemetry.sdk.trace" not in sys.modules:

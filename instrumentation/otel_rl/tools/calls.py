@@ -19,7 +19,7 @@ from otel_rl.telemetry import lifecycle, open_trajectory, progress, sampling
 from otel_rl.telemetry.content_capture import capture_content, content_as_json
 from otel_rl.telemetry.context import attach, detach
 from otel_rl.telemetry.open_spans import add, mark_error
-from otel_rl.telemetry.scope import enabled
+from otel_rl.telemetry.scope import enabled, has_our_provider
 from otel_rl.tools import open_tools, outcomes
 from otel_rl.tools.attempts import Attempt
 from otel_rl.tools.open_tools import OpenTool
@@ -52,6 +52,8 @@ def current_tool_span(name: str, own_scope: str) -> Span | None:
     tool = open_tools.here()
     if tool is not None and tool.span is span:
         return span if tool.name == name and tool.scope != own_scope else None
+    if not has_our_provider(span):
+        return None
     if _scope_of(span) == own_scope:
         # A tool that calls itself: the inner call is a call of its own.
         return None

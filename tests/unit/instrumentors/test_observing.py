@@ -178,6 +178,22 @@ async def test_cancellation_ends_a_followed_coroutine_and_passes(recorded_calls)
     assert isinstance(recorded_calls.seen[-1][3], asyncio.CancelledError)
 
 
+async def test_a_coroutine_in_somebodys_plain_function_is_followed_to_its_end():
+    class Client:
+        def send(self, value):
+            return Library().coroutine(value)
+
+    ended: list[object] = []
+    patches = Patches()
+    begin, end = (lambda *_: "state"), (lambda _, result, __: ended.append(result))
+    patches.observe(Client, "send", begin=begin, end=end, is_awaited=True)
+    sent = Client().send("x")
+    assert ended == []
+    assert await sent == "x"
+    assert ended == ["x"]
+    patches.restore()
+
+
 @pytest.mark.parametrize("name", ["of_class", "static"])
 def test_class_and_static_methods_are_observed_as_such(name):
     recorded = Recorded(name)

@@ -111,6 +111,22 @@ def test_a_span_of_another_provider_leaves_by_another_pipeline_and_is_no_owner(r
     assert len(recorded.metrics()["gen_ai.client.operation.duration"]) == 1
 
 
+def test_an_announced_span_of_another_provider_is_no_owner(recorded, client):
+    span = TracerProvider().get_tracer("openinference.instrumentation.langchain").start_span("ChatOpenAI")
+    ownership.announce(span)
+    client.chat.completions.create(**CHAT)
+    span.end()
+    assert [one.instrumentation_scope.name for one in recorded.spans] == [OURS]
+
+
+def test_a_tool_inside_of_a_tool_span_of_another_provider_has_its_own(recorded):
+    tracer = TracerProvider().get_tracer("logfire.pydantic_ai")
+    with tracer.start_as_current_span("execute_tool search", attributes={"gen_ai.operation.name": "execute_tool"}):
+        with otel_rl.tool("search"):
+            pass
+    assert [span.name for span in recorded.spans] == ["execute_tool search"]
+
+
 @pytest.mark.parametrize(("name", "is_model_call"), [("chat tiny", True), ("chat None", True), ("enter app", False)])
 def test_a_span_of_loongsuite_is_known_by_its_name_until_it_ends(recorded, name, is_model_call):
     with recorded.tracer_provider.get_tracer("opentelemetry.util.genai.handler").start_as_current_span(name) as span:

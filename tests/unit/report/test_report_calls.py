@@ -328,24 +328,31 @@ def test_a_cancelled_call_is_no_error_and_no_success(writer: ProcessWriter) -> N
         assert " ok " not in said
 
 
-@pytest.mark.parametrize(("status", "is_found"), [("finished", True), ("cancelled", False)])
-def test_a_tool_that_is_cancelled_is_a_finding_where_its_rollouts_go_on(
-    writer: ProcessWriter, status: str, is_found: bool
+@pytest.mark.parametrize(
+    ("name", "values", "subject", "section"),
+    [("execute_tool refund", TOOL, "refund", "tools"), ("chat m", CHAT, "m", "models")],
+)
+@pytest.mark.parametrize("status", ["finished", "cancelled"])
+def test_cancelled_calls_are_a_finding_unless_their_rollouts_are_cancelled(
+    writer: ProcessWriter, name: str, values: dict[str, str], subject: str, section: str, status: str
 ) -> None:
     traces = []
     for at in range(40):
         cancelled = {"error": "asyncio.exceptions.CancelledError"} if at < 10 else {}
-        traces.append(f"{writer.span('execute_tool refund', at, at + 0.5, TOOL, **cancelled).trace_id:032x}")
+        traces.append(f"{writer.span(name, at, at + 0.5, values, **cancelled).trace_id:032x}")
     body = {"rl.rollout.status": [status] * 40, "rl.rollout.trace_id": traces}
     writer.event("rl.trajectories", 1, body, {"rl.trajectories.source": "agent"})
     found = _findings(writer)
-    assert ("cancelled_calls" in found) is is_found
-    if is_found:
-        finding = found["cancelled_calls"]
-        assert (finding.severity.value, finding.subject, finding.cost) == ("warning", "refund", 0.25)
-        assert finding.text == (
-            "Tool refund was cancelled in 10 of 40 calls while the rollout went on, as by a time limit."
-        )
+    if status == "cancelled":
+        assert {code: finding.text for code, finding in found.items()} == {
+            "cancelled_rollouts": "40 of 40 rollouts were cancelled, by the program or a time limit of it."
+        }
+        return
+    finding = found["cancelled_calls"]
+    assert (finding.severity.value, finding.subject, finding.section) == ("warning", subject, section)
+    kind = section.removesuffix("s")
+    assert finding.text == f"10 of 40 calls of {kind} {subject} were cancelled, by the program or a time limit of it."
+    assert finding.cost == 0.25
 
 
 def test_a_workflow_is_no_agent_and_its_run_is_a_rollout(writer: ProcessWriter) -> None:

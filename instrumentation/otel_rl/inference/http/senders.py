@@ -83,10 +83,10 @@ def keep_body(request: object, body: Any, head: tuple[str, str]) -> None:
         _bodies[request] = body
 
 
-def observe(patches: Any, owner: Any, name: str, client: Client) -> None:
-    """Follow ``send(self, request, ...)``, a function or coroutine; ``client`` describes how the request is read."""
+def observe(patches: Any, owner: Any, name: str, client: Client, *, is_awaited: bool = False) -> None:
+    """Follow ``send(self, request, ...)``, which may be awaited; ``client`` describes how the request is read."""
     begin, end = functools.partial(_begin, client), functools.partial(_end, client)
-    patches.observe(owner, name, begin=begin, end=end, required=True)
+    patches.observe(owner, name, begin=begin, end=end, is_awaited=is_awaited, required=True)
 
 
 def _begin(client: Client, _self: Any, request: Any, *_: Any, **__: Any) -> HttpCall | None:

@@ -8,6 +8,7 @@ Modules:
     slowest_rollouts: the spans of the slowest rollouts.
     hanging: calls that hung.
     tool_faults: tools asked for without JSON, errors in texts, calls over and over.
+    cancelled: calls and rollouts that the program or a time limit cancels.
     finding: tools and model calls that fail or are sent again.
     section: the sections on tools and models.
     call_tables: tables of rollouts, tool calls, model calls and agents.

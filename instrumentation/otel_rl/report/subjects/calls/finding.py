@@ -11,7 +11,7 @@ from otel_rl.report.core import human, levels, sentences, thresholds
 from otel_rl.report.core.finding import STILL, VALUE, Check, Finding, Severity, take_over
 from otel_rl.report.core.lines import merged
 from otel_rl.report.core.messages import VARIABLE
-from otel_rl.report.subjects.calls import call_texts, hanging, lines, rollouts, statistics, tool_faults
+from otel_rl.report.subjects.calls import call_texts, cancelled, hanging, lines, rollouts, statistics, tool_faults
 from otel_rl.report.subjects.errors import groups as errors
 from otel_rl.store.tables.load import MODEL, TOOL
 
@@ -32,6 +32,7 @@ def findings(collected: Collected, known: Known) -> list[Finding]:
     """Return tools, then models, of which calls fail or are sent again, and rollouts that fail."""
     changed = {change.subject for change in known["changes"] if change.section == "models"}
     faults = [*_tools(collected), *_models(collected, changed), *tool_faults.findings(collected)]
+    faults += cancelled.findings(collected)
     faults += _rollouts(collected, faults)
     # What a rollout does, and the rewards that it gets, follow from its calls.
     take_over(faults, known["changes"], _is_of_value)
@@ -50,6 +51,7 @@ def checks(collected: Collected) -> list[Check]:
         _failing("failing rollouts", [rollouts.of_run(collected).statistics], _NO_ROLLOUT, rollouts.FAILING, "rollout"),
         *_of_tools(collected, tools),
         *_of_models(collected, models),
+        cancelled.check(collected),
         *tool_faults.checks(collected),
     ]
 

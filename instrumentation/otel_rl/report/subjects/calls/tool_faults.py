@@ -15,15 +15,12 @@ from otel_rl.store.tables.load import TOOL
 if TYPE_CHECKING:
     from otel_rl.report.core.collected import Collected
 
-INVALID, ERROR_TEXT, REPEATED, CANCELLED = "no_json_arguments", "error_text", "repeated_tool", "cancelled_calls"
+INVALID, ERROR_TEXT, REPEATED = "no_json_arguments", "error_text", "repeated_tool"
 _SECTION = "tools"
-#: Of cancelled calls those count whose rollout went on.
-_ENDED = f"""
-WITH ended AS (SELECT *, outcome IS ?1 AND NOT EXISTS (
-                 SELECT 1 FROM sample s WHERE ?1 = '{Outcome.CANCELLED}' AND s.trace = calls.trace AND s.status = ?1)
-                 AS counts FROM calls WHERE kind = '{TOOL}')
-SELECT name AS tool, count(*) AS calls, sum(counts) AS number, min(CASE WHEN counts THEN step END) AS first
-FROM ended GROUP BY name ORDER BY number DESC, name"""
+_ERROR_TEXTS = f"""
+SELECT name AS tool, count(*) AS calls, sum(outcome IS '{Outcome.ERROR_TEXT}') AS number,
+       min(CASE WHEN outcome IS '{Outcome.ERROR_TEXT}' THEN step END) AS first
+FROM calls WHERE kind = '{TOOL}' GROUP BY name ORDER BY number DESC, name"""
 _REPEATED = f"""
 SELECT repeated_tool AS tool, count(*) AS number, min(repeated_calls) AS least, max(repeated_calls) AS most,
        min(step) AS first, sum(status IS '{Status.FAILED}') AS failed
@@ -43,7 +40,7 @@ def findings(collected: Collected) -> list[Finding]:
     """Return tools whose calls are no errors for whoever counts errors, and get the rollout nowhere all the same."""
     loops = [one.finding for one in _loops(collected)]
     looping = {finding.subject for finding in loops}
-    texts = [finding for outcome in _WORDS for finding in _of_outcome(collected, outcome)]
+    texts = _texts(collected)
     for loop in loops:
         loop.symptoms += [finding for finding in texts if finding.subject == loop.subject]
     return [*_invalid(collected), *loops, *(finding for finding in texts if finding.subject not in looping)]
@@ -56,7 +53,7 @@ def ended_by(collected: Collected) -> dict[str, set[str]]:
 
 def check_of_texts(collected: Collected) -> Check:
     """Return what is known of the results of tools."""
-    texts = collected.tables.rows(_ENDED, Outcome.ERROR_TEXT)
+    texts = collected.tables.rows(_ERROR_TEXTS)
     called, seen = (sum(row[column] or 0 for row in texts) for column in ("calls", "number"))
     what, without = "results of tools that are errors in a text", "no tool call was recorded"
     return Check.of(what, called, 1, "tool call", (ERROR_TEXT,), seen=seen, without=without)
@@ -69,10 +66,7 @@ def checks(collected: Collected) -> list[Check]:
     rollouts = int(collected.tables.value(_WITH_TOOLS))
     looping = sum(row["number"] for row in collected.tables.rows(_REPEATED, thresholds.REPEATED_CALLS))
     answers = "answer that asks for a tool", "answers that do"
-    calls = [*statistics.tools(collected), *statistics.models(collected)]
-    number, cancelled = sum(one.number for one in calls), sum(one.cancelled for one in calls)
     return [
-        _check("cancelled calls of tools and models", CANCELLED, number, cancelled, "call", None),
         _check("arguments of tools that are no JSON", INVALID, asked, invalid, *answers),
         _check("tools called over and over", REPEATED, rollouts, looping, "rollout with tools", "rollouts with tools"),
     ]
@@ -99,13 +93,15 @@ def _invalid(collected: Collected) -> list[Finding]:
     return found
 
 
-def _of_outcome(collected: Collected, outcome: str) -> list[Finding]:
-    found, (code, words, look_at) = [], _WORDS[outcome]
-    for tool, calls, number, first in collected.tables.rows(_ENDED, outcome):
+def _texts(collected: Collected) -> list[Finding]:
+    found = []
+    for tool, calls, number, first in collected.tables.rows(_ERROR_TEXTS):
         if _is_notable(number, calls):
-            share = f"{human.number(number)} of {human.number(calls)} calls"
-            text = words.format(tool=tool, share=share, first=_first(first))
-            found.append(_finding(code, text, tool, number / calls, first, look_at))
+            text = (
+                f"Tool {tool} returned a text that begins as an error does in {human.number(number)} of "
+                f"{human.number(calls)} calls{_first(first)}; none of them counts as failed."
+            )
+            found.append(_finding(ERROR_TEXT, text, tool, number / calls, first, _OF_TEXTS))
     return found
 
 
@@ -147,20 +143,6 @@ _OF_ARGUMENTS = (
     "the tool parser and chat template of the server, and max_tokens, which cuts arguments off",
 )
 _OF_TEXTS = ("what the tool answered: whether the model can do better with it", "raising in the tool, or `call.fail`")
-_OF_LIMITS = ("what the tool waits for, and whether the time limit around it fits",)
-#: Outcome that is no failure -> code, words and what to look at.
-_WORDS = {
-    Outcome.ERROR_TEXT: (
-        ERROR_TEXT,
-        "Tool {tool} returned a text that begins as an error does in {share}{first}; none of them counts as failed.",
-        _OF_TEXTS,
-    ),
-    Outcome.CANCELLED: (
-        CANCELLED,
-        "Tool {tool} was cancelled in {share} while the rollout went on, as by a time limit{first}.",
-        _OF_LIMITS,
-    ),
-}
 _OF_LOOPS = (
     "what the tool answers, and whether the model sees it in its next request",
     "a limit of the same calls in a row, or a reward that makes them costly",
