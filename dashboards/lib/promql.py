@@ -34,7 +34,7 @@ class Match:
 THIS_RUN = Match(attributes.RL_RUN_ID, "$run")
 CHOSEN_RANKS = Match(attributes.RL_RANK, "$rank", "=~")
 #: What ended in an error; what was cancelled did not, as `telemetry.attribute_values.is_cancellation` has it.
-FAILED = Match(attributes.ERROR_TYPE, f"|(.*[.])?({'|'.join(sorted(CANCELLATIONS))})", "!~")
+FAILED = Match(attributes.ERROR_TYPE, rf"|(.*\\.)?({'|'.join(sorted(CANCELLATIONS))})", "!~")
 
 
 def series(metric: MetricDefinition, *matches: Match, part: str = "", run: Match | None = THIS_RUN) -> str:
