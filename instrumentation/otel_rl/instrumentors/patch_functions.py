@@ -1,4 +1,4 @@
-"""Patch functions for modules in which all functions are patched alike.
+"""Patch functions that are declared in one line.
 
 They are what ``modules`` of an instrumentor names::
 
@@ -59,7 +59,7 @@ def replacing(name: str, factory: Callable[[Any], Any], *, required: bool = True
 
 
 def bypassing(name: str, *, when: Callable[..., bool], result: Callable[..., Any]) -> PatchFunction:
-    """Return a patch function: a call returns ``result`` of its arguments, without the original, if ``when`` says so.
+    """Return a patch function: a call returns ``result`` of its arguments, without the original, if ``when`` is true.
 
     ``when`` gets the arguments, too; an error of ours in it leaves the call alone.
     """
@@ -84,7 +84,7 @@ def left(token: Token[Context], *_: Any) -> None:
 
 
 def together(*functions: PatchFunction) -> PatchFunction:
-    """Return a patch function that does what all of these do to one module."""
+    """Return a patch function that applies all of these to one module."""
 
     def patch(module: ModuleType, patches: Patches) -> None:
         for function in functions:

@@ -781,7 +781,7 @@ RL_ROLLOUT_TOOL_CALLS: Final = "rl.rollout.tool_calls"
 """Calls of tools in the trajectory, failed ones too; an estimate where they lack the model's ids."""
 
 RL_ROLLOUT_TOOL_ERRORS: Final = "rl.rollout.tool_errors"
-"""Calls of tools in the trajectory that failed or were cancelled; absent where no call tells it."""
+"""Calls of tools in the trajectory that failed or were cancelled; absent if that is known of no call."""
 
 RL_ROLLOUT_TOOL_MODEL_CALLS: Final = "rl.rollout.tool_model_calls"
 """Calls of a model inside of its tools in the trajectory, failed ones too; they are no turns."""

@@ -432,7 +432,7 @@ CANCELLATIONS = frozenset({"CancelledError", "Cancelled", "GeneratorExit", "Keyb
 
 
 def is_cancellation(kind: str) -> bool:
-    """Return whether the name of an exception's class, or an ``error.type``, says that something was cancelled."""
+    """Return whether the name of an exception's class, or an ``error.type``, stands for a cancellation."""
     return kind.rpartition(".")[2] in CANCELLATIONS
 
 

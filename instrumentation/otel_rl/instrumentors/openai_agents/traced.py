@@ -101,7 +101,7 @@ def _hands_over(*_: Any, run_handoffs: Any, **__: Any) -> None:
 
 
 def _times_out(_: None, error: Any, *__: Any, **___: Any) -> None:
-    """Note that a tool ran out of time: the library may go on with a text that says so."""
+    """Note that a tool ran out of time: the library may go on with a text that reports it."""
     span = sys.modules["agents.tracing"].get_current_span()
     opened = None if span is None else _open.get(span)
     if opened is not None and isinstance(opened.operation, ToolCall):

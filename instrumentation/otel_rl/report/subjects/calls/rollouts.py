@@ -87,7 +87,7 @@ def _of_kind(collected: Collected, kind: str) -> RecordedRollouts:
 def _believed(collected: Collected, spans: CallStatistics, fair: Spread, source: str) -> CallStatistics:
     """Return statistics of the rows, where more have a row than a span; the kinds of errors are those of the spans.
 
-    Spans of libraries do not always tell that a run was cancelled, rows do.
+    Rows always show that a run was cancelled, spans of libraries do not.
     """
     spans.cancelled = max(spans.cancelled, collected.tables.value(_ROWS_THAT_ENDED, source, Status.CANCELLED))
     durations = spreads(collected.tables.stream(_ROWS, source)).get((), Spread())

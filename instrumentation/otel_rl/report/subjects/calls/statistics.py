@@ -151,7 +151,7 @@ def agents(collected: Collected) -> list[CallStatistics]:
 
 
 def workflows(collected: Collected) -> list[CallStatistics]:
-    """Return runs per workflow; its agents are none of them."""
+    """Return runs per workflow; runs of its agents do not count."""
     return sorted(_of_spans(collected.tables, WORKFLOW).values(), key=_by_time)
 
 
