@@ -50,3 +50,8 @@ IDLE_TOKENS, FEWEST_GROUPS = 0.5, 8
 FEWEST_STALE, USUAL_LAG = 4, 5
 #: Log calls whose gradient norm is exactly 0 before it is a warning.
 FEWEST_GRADIENTS = 10
+
+
+def is_notable_number(number: float, of: float) -> bool:
+    """Return whether so many of ``of`` calls, rollouts or samples are a finding: three of them, and 5 %."""
+    return number >= FEWEST_FAILED and number >= NOTABLE_RATE * of

@@ -37,9 +37,9 @@ def findings(collected: Collected) -> list[Finding]:
             number = round(callee.cancelled * (1 - explained))
             subject = callee.name if kind == TOOL else sentences.model(callee.name)
             share = f"{human.number(number)} of {human.amount(callee.number, 'call')} of {kind} {subject}"
-            if _is_notable(number, callee.number):
-                found.append(_finding(CALLS, Severity.WARNING, share, f"{kind}s", number / callee.number, first))
-                found[-1].subject = subject
+            if thresholds.is_notable_number(number, callee.number):
+                cost = number / callee.number
+                found.append(_finding(CALLS, Severity.WARNING, share, (f"{kind}s", subject), cost, first))
     return [*found, *_rollouts(collected)]
 
 
@@ -54,20 +54,19 @@ def check(collected: Collected) -> Check:
 def _rollouts(collected: Collected) -> list[Finding]:
     of_run = rollouts.of_run(collected).statistics
     total = max(of_run.number, of_run.cancelled)
-    if not _is_notable(of_run.cancelled, total):
+    if not thresholds.is_notable_number(of_run.cancelled, total):
         return []
     cost = of_run.cancelled / total
     # Programs that sample more than they need cancel the rest.
     severity = Severity.WARNING if cost >= thresholds.CRITICAL_SHARE else Severity.NOTICE
     share = f"{human.number(of_run.cancelled)} of {human.amount(total, 'rollout')}"
-    return [_finding(ROLLOUTS, severity, share, "rollouts", cost, collected.tables.value(_FIRST))]
+    return [_finding(ROLLOUTS, severity, share, ("rollouts", ""), cost, collected.tables.value(_FIRST))]
 
 
-def _is_notable(number: int, total: int) -> bool:
-    return number >= max(thresholds.FEWEST_FAILED, thresholds.NOTABLE_RATE * total)
-
-
-def _finding(code: str, severity: Severity, share: str, section: str, cost: float, first: int | None) -> Finding:
+def _finding(
+    code: str, severity: Severity, share: str, place: tuple[str, str], cost: float, first: int | None
+) -> Finding:
+    """Return a finding; ``place`` is its section of the page and its subject."""
     when = "" if first is None else f", first in step {first}"
     text = f"{human.capital(share)} were cancelled, by the program or a time limit of it{when}."
-    return Finding(code, severity, text, section, cost=cost, onset=first, look_at=[_LIMIT])
+    return Finding(code, severity, text, *place, cost=cost, onset=first, look_at=[_LIMIT])

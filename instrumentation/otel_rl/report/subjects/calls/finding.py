@@ -182,7 +182,7 @@ def _tools(collected: Collected) -> list[Finding]:
     return [
         _of_tool(collected, tool)
         for tool in statistics.tools(collected)
-        if _is_notable(tool.failed, tool.number) or (TOOL, tool.name) in lately
+        if thresholds.is_notable_number(tool.failed, tool.number) or (TOOL, tool.name) in lately
     ]
 
 
@@ -190,7 +190,7 @@ def _rollouts(collected: Collected, causes: list[Finding]) -> list[Finding]:
     """Return a notable share of failed rollouts; it goes below the finding of what fails in most of them."""
     recorded = rollouts.of_run(collected)
     of_run, first = recorded.statistics, collected.tables.value(_FIRST_FAILED, recorded.kind)
-    if not _is_notable(of_run.failed, of_run.number):
+    if not thresholds.is_notable_number(of_run.failed, of_run.number):
         return []
     cost, kind = of_run.failed / of_run.number, max(of_run.errors, key=of_run.errors.__getitem__)
     where = next((group.where for group in errors.table(collected) if group.kind == kind), "")
@@ -204,10 +204,6 @@ def _rollouts(collected: Collected, causes: list[Finding]) -> list[Finding]:
             cause.symptoms += found
             return []
     return found
-
-
-def _is_notable(failed: float, number: float) -> bool:
-    return failed >= thresholds.FEWEST_FAILED and failed >= thresholds.NOTABLE_RATE * number
 
 
 def _of_tool(collected: Collected, tool: CallStatistics) -> Finding:
@@ -341,7 +337,7 @@ def _models(collected: Collected, named: set[str]) -> list[Finding]:
 
 def _of_model(collected: Collected, what: str, code: str, name: str, place: str, line: Line) -> Finding | None:
     number, of_them = line.count, line.total
-    if not _is_notable(of_them, number):
+    if not thresholds.is_notable_number(of_them, number):
         return None
     rate = _Rate(of_them, number)
     types = ""

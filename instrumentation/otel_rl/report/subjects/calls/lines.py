@@ -137,6 +137,6 @@ def fail_lately(collected: Collected) -> frozenset[tuple[str, str]]:
     for (kind, name), line in merged(of_calls(collected, "failed"), lambda called: (called.kind, called.name)).items():
         first = next((at for at, total in enumerate(line.totals) if total), None)
         failed, number = sum(line.totals[first or 0 :]), sum(line.numbers[first or 0 :])
-        if failed >= thresholds.FEWEST_FAILED and failed >= thresholds.NOTABLE_RATE * number:
+        if thresholds.is_notable_number(failed, number):
             found.add((kind, name))
     return frozenset(found)

@@ -76,15 +76,11 @@ def _check(what: str, code: str, number: int, seen: int, noun: str, plural: str 
     return Check.of(what, number, 1, noun, (code,), plural=plural, seen=seen, without=f"no {noun} was recorded")
 
 
-def _is_notable(number: float, of: float) -> bool:
-    return number >= thresholds.FEWEST_FAILED and number >= thresholds.NOTABLE_RATE * of
-
-
 def _invalid(collected: Collected) -> list[Finding]:
     asked, found = statistics.asked_tools(collected), []
     for tool, (number, first) in statistics.asked_tools(collected, "invalid").items():
         total = max(asked.get(tool, statistics.Asked()).number, number)
-        if _is_notable(number, total):
+        if thresholds.is_notable_number(number, total):
             text = (
                 f"{human.number(number)} of {human.number(total)} answers that ask for tool {tool} have arguments that "
                 f"are no JSON{_first(first)}."
@@ -96,7 +92,7 @@ def _invalid(collected: Collected) -> list[Finding]:
 def _texts(collected: Collected) -> list[Finding]:
     found = []
     for tool, calls, number, first in collected.tables.rows(_ERROR_TEXTS):
-        if _is_notable(number, calls):
+        if thresholds.is_notable_number(number, calls):
             text = (
                 f"Tool {tool} returned a text that begins as an error does in {human.number(number)} of "
                 f"{human.number(calls)} calls{_first(first)}; none of them counts as failed."
@@ -111,7 +107,7 @@ def _loops(collected: Collected) -> list[_ToolLoop]:
     for row in collected.tables.rows(_REPEATED, thresholds.REPEATED_CALLS):
         number, most = row["number"], row["most"]
         is_long = most >= thresholds.MANY_REPEATED_CALLS and number >= thresholds.NOTABLE_RATE * total
-        if not (_is_notable(number, total) or is_long):
+        if not (thresholds.is_notable_number(number, total) or is_long):
             continue
         error = errors[0]["error"] if len(errors) == 1 and row["failed"] == number else ""
         times = f"{'' if row['least'] == most else 'up to '}{human.number(most)} times in a row"

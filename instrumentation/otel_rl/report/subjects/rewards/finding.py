@@ -38,7 +38,7 @@ def _missing_scores(collected: Collected) -> list[Finding]:
     found, rows = [], scored(collected)
     for name, samples, number in rows:
         missing = samples - number
-        if missing < thresholds.FEWEST_FAILED or missing < thresholds.NOTABLE_RATE * samples:
+        if not thresholds.is_notable_number(missing, samples):
             continue
         severity = Severity.WARNING if len(rows) == 1 else Severity.NOTICE
         share = f"{human.number(missing)} of {human.amount(samples, 'score')}"
