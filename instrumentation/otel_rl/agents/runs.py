@@ -64,7 +64,7 @@ def workflow(name: str, conversation: str | None = None) -> Description:
 
 
 class RecordedRun:
-    """Span, duration and trajectory of a run, which is current nowhere by itself.
+    """Span, duration and trajectory of a run. It makes nothing current.
 
     Args:
         scope: of the instrumentor.

@@ -172,7 +172,7 @@ def _deliver_before_termination(timeout: float) -> bool:
 
 
 def after_fork_in_child() -> None:
-    """Let the child end on its own; SIGTERM, by which pools end workers, delivers from its first record on."""
+    """Let the child end on its own. A SIGTERM, which ends workers of pools, delivers once the child has a record."""
     global _summarized, _exiting, _watch, _prompt_delivery
     _prompt_delivery = None
     _summarized = _exiting = False

@@ -115,12 +115,11 @@ _SPANS_ONLY = Owner(only_model_calls=False, measures=_NONE)
 _announced: ContextVar[Span | None] = ContextVar("otel_rl_announced_model_call", default=None)
 
 
-#: OpenLLMetry 0.62.4 makes the span of a response when the answer is there. Above it: a raw response, of which it
-#: records nothing.
+#: OpenLLMetry 0.62.4 starts the span of a response when the answer is there, and none for a raw response.
 _WRAPPER_OF_RESPONSES = "opentelemetry.instrumentation.openai.v1.responses_wrappers"
 _RAW_RESPONSES = frozenset({"openai._legacy_response", "openai._response"})
-#: Scope of ours -> module of a function that calls the client inside of a span that is not current -> its local
-#: variable with the span, or the path to the span from one.
+#: By scope of ours, modules whose functions call the client inside of a span that is not current; and the local
+#: variable that holds the span, or the path to the span from one.
 _WRAPPERS = {
     "otel_rl.openai": {_WRAPPER_OF_RESPONSES: "", "langfuse.openai": "generation._otel_span"},
     "otel_rl.anthropic": {

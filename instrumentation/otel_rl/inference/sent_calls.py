@@ -1,6 +1,6 @@
 """The function of a client that sends a request, inside of a model call, where the answer may be replaced.
 
-Elsewhere ``patches.observe`` does it.
+Use ``patches.observe`` if the answer stays as it is.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Which call of an agent repeats the failed one before it.
 
-Each run of an agent, and a trajectory for what is in none, remembers one call: the last that failed, by its name and a
-hash of its arguments.
+Each run of an agent remembers the last call that failed, by its name and a hash of its arguments. A trajectory does so
+for its calls outside of all runs.
 """
 
 from __future__ import annotations

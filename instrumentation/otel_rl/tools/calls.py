@@ -76,7 +76,7 @@ def is_tool_span(span: Span) -> bool:
 
 
 def _measures(span: Span) -> bool:
-    """Return whether the owner of ``span`` records durations, too; of one without a span that we see, nobody knows."""
+    """Return whether the owner of ``span`` records durations, too; False if its span cannot be seen from here."""
     if span is INVALID_SPAN or _scope_of(span) in _UNMEASURED:
         return False
     return OPENINFERENCE_KIND not in (getattr(span, "attributes", None) or {})
@@ -91,8 +91,8 @@ class ToolCall:
     duration is recorded. The trajectory counts it once, too: a span of another instrumentor counts nothing there.
 
     ``metric_name`` is the tool's name on the metric where ``name`` is not a tool's (a model made it up).
-    ``within`` is the context to start in, by default the current one. Without ``has_span`` another instrumentor records
-    the call, whose span is not current: it only counts in the trajectory.
+    ``within`` is the context to start in, by default the current one. Pass ``has_span=False`` if
+    another instrumentor records the call in a span that is not current: then it only counts in the trajectory.
     """
 
     #: Arguments and results are measured here, and not by the instrumentor.

@@ -167,7 +167,7 @@ PLANS = {
             {"agents": {"ReAct": 1}, "status": "cancelled"},
             marks=[
                 pytest.mark.shape("stream left early"),
-                pytest.mark.skipif(not hasattr(dspy, "lm15"), reason="of DSPy's own client"),
+                pytest.mark.skipif(not hasattr(dspy, "lm15"), reason="before 3.4 DSPy has no client of its own"),
             ],
         ),
         pytest.param(
@@ -237,7 +237,7 @@ def test_an_agent_in_a_program_in_a_rollout_is_part_of_that_rollout(recorded):
     assert program.parent.span_id == recorded.span("rl.rollout").context.span_id
 
 
-@pytest.mark.skipif(not hasattr(dspy, "lm15"), reason="of DSPy's own client")
+@pytest.mark.skipif(not hasattr(dspy, "lm15"), reason="before 3.4 DSPy has no client of its own")
 def test_a_streamed_answer_is_one_call_with_its_tokens(recorded):
     async def stream(server):
         with dspy.context(lm=lm(server)):

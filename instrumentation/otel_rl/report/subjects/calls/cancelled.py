@@ -28,7 +28,7 @@ _LIMIT = "what it waits for, and whether the time limit around it fits"
 
 
 def findings(collected: Collected) -> list[Finding]:
-    """Return tools and models of which calls were cancelled, without those of cancelled rollouts; and these."""
+    """Return tools and models whose calls were cancelled in rollouts that were not, and cancelled rollouts."""
     spans = {(row["kind"], row["name"]): (row["explained"], row["first"]) for row in collected.tables.rows(_OF_CALLS)}
     found = []
     for kind, callees in ((TOOL, statistics.tools(collected)), (MODEL, statistics.models(collected))):
